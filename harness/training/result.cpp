@@ -20,12 +20,14 @@ std::vector<int64_t> labels_of(const Split& split, int64_t index) {
   return labels;
 }
 
-// The fraction of the most frequent label, where there are samples.
-std::optional<double> majority_of(const Split& split) {
+// The fraction of the most frequent label among the samples that an evaluation takes, where there
+// are some.
+std::optional<double> majority_of(const Split& split, const EvaluationOptions& evaluation) {
   std::map<int64_t, int64_t> labels;
   std::vector<int64_t> of_sample;
   int64_t all = 0, most = 0;
-  for (int64_t i = 0; i < split.size(); ++i) {
+  const int64_t left_out = evaluation.drop_last ? split.size() % evaluation.batch : 0;
+  for (int64_t i = 0; i < split.size() - left_out; ++i) {
     of_sample = labels_of(split, i);
     for (const int64_t label : of_sample) most = std::max(most, ++labels[label]);
     all += std::ssize(of_sample);
@@ -139,7 +141,7 @@ Result result_of(const TrainRequest& request, const PreparedData& data) {
   const Settings& settings = request.config.settings;
   result.metric = metric_of(settings.training.objective);
   if (settings.evaluation.test && !predicts_tokens(settings.training.objective))
-    result.data.majority = majority_of(data.split("test"));
+    result.data.majority = majority_of(data.split("test"), settings.evaluation);
   result.machine = host::machine_of(request.device);
   result.software = host::software_json();
   return result;
@@ -149,7 +151,8 @@ Result result_of(const TrainRequest& request, const PreparedData& data, const Tr
                  const Learner* learner, const RunOutcome& outcome) {
   Result result = result_of(request, data);
   if (!predicts_tokens(request.config.settings.training.objective))
-    result.data.dev_majority = majority_of(evaluation_split(data, request.config, "dev"));
+    result.data.dev_majority = majority_of(evaluation_split(data, request.config, "dev"),
+                                           request.config.settings.evaluation);
   result.status = outcome.status;
   result.reason = outcome.reason;
   result.steps = at.step;

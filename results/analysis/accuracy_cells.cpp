@@ -172,10 +172,13 @@ Baseline baseline_of(const RecipeGroup& group, const std::string& task) {
   Baseline baseline;
   for (const Result* r : group.results) {
     if (r->task != task) continue;
-    if (r->data.majority && !baseline.majority) baseline.majority = 100 * *r->data.majority;
-    // One fingerprint a task: every run of it has the same labels.
-    if (r->predictions && !baseline.chance)
+    // One fingerprint and one way of evaluating a task: every run of it has the same labels, which
+    // may be those of less than the whole split.
+    if (r->predictions && !baseline.chance) {
       baseline.chance = 100.0 / static_cast<double>(r->predictions->classes().size());
+      baseline.majority = 100 * r->predictions->majority();
+    }
+    if (r->data.majority && !baseline.majority) baseline.majority = 100 * *r->data.majority;
   }
   return baseline;
 }

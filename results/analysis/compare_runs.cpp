@@ -179,9 +179,12 @@ void compare_costs(RunComparison& c) {
                     fmt::join(machines, "; ")));
     return;
   }
-  const auto fast_a = c.a.median_cost(&TrainingCost::steps_per_second),
-             fast_b = c.b.median_cost(&TrainingCost::steps_per_second);
-  if (fast_a && fast_b) c.time_ratio = *fast_b / *fast_a;
+  const auto ratio = [](const ComparedSide& over, const ComparedSide& under, auto which) {
+    const auto a = over.median_cost(which), b = under.median_cost(which);
+    return a && b ? std::optional(*a / *b) : std::nullopt;
+  };
+  c.time_ratio = ratio(c.b, c.a, &TrainingCost::steps_per_second);
+  c.memory_ratio = ratio(c.a, c.b, &TrainingCost::peak_memory_mib);
   double others = 0;
   for (const ComparedSide* side : {&c.a, &c.b}) {
     for (const Result* r : side->runs) {
@@ -193,9 +196,6 @@ void compare_costs(RunComparison& c) {
         fmt::format("others took up to {:.0f} % of the processors' time while these trained: the "
                     "speeds say as much of that",
                     100 * others));
-  const auto peak_a = c.a.median_cost(&TrainingCost::peak_memory_mib),
-             peak_b = c.b.median_cost(&TrainingCost::peak_memory_mib);
-  if (peak_a && peak_b) c.memory_ratio = *peak_a / *peak_b;
 }
 
 // What several seeds a side say, or that there is one alone.
@@ -213,7 +213,10 @@ void compare_seeds(RunComparison& c) {
   };
   if (learning.decides()) {
     c.fisher = learning.fisher_p();
-    if (learning.enough_seeds()) c.rank_sum = stats::rank_sum_p(ranked(c.a), ranked(c.b));
+    if (learning.enough_seeds()) {
+      c.rank_sum = stats::rank_sum_p(ranked(c.a), ranked(c.b));
+      c.above = stats::share_above(ranked(c.a), ranked(c.b));
+    }
     c.notes.push_back(fmt::format(
         "WARNING: {}{}: the means differ by which runs learned {}, not by how well",
         learning.text(), c.fisher ? "" : " show no difference of the attentions", c.task));
@@ -222,7 +225,7 @@ void compare_seeds(RunComparison& c) {
         "of a single run the intervals hold the sampling of the test set alone: another seed may "
         "differ by more");
   } else if (*c.a.sd + *c.b.sd > 0) {
-    c.welch = stats::welch_test(fractions(c.a), fractions(c.b));
+    c.welch = stats::welch_test(fractions(c.a), fractions(c.b), sampling_error(c.a.runs, c.b.runs));
   } else {
     c.notes.emplace_back("no Welch test: the seeds of neither side differ");
   }
@@ -246,11 +249,14 @@ void note_learning(RunComparison& c, const Baseline& baseline) {
 
 std::optional<double> ComparedSide::median_cost(std::optional<double> TrainingCost::*which) const {
   std::vector<double> values;
+  std::set<std::string> machines;
   for (const Result* r : runs) {
     const std::optional<double> value = r->training.*which;
-    if (value && *value > 0) values.push_back(*value);
+    if (!value || *value <= 0) continue;
+    values.push_back(*value);
+    machines.insert(machine_setting_text(*r));
   }
-  if (values.empty()) return std::nullopt;
+  if (machines.size() != 1) return std::nullopt;
   return stats::quantile(values, 0.5);
 }
 
@@ -273,7 +279,6 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
   c.a = side_of("first", a, runs_a, names_a, baseline);
   c.b = side_of("second", b, runs_b, names_b, baseline);
   c.difference = c.a.accuracy - c.b.accuracy;
-
   const auto of_a = predictions_of(c.a, c.notes);
   const auto of_b = of_a.empty() ? of_a : predictions_of(c.b, c.notes);
   if (!of_a.empty() && !of_b.empty() && of_same_examples(c.a, c.b, c.notes)) {

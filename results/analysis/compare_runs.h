@@ -27,7 +27,8 @@ struct ComparedSide {
 
   /// Seeds with no other end than that.
   size_t diverged() const { return learned.of - runs.size(); }
-  /// The median over the runs that say it and are above 0, if there is one.
+  /// The median over the runs that say it and are above 0, if there is one and all ran on one
+  /// machine alike.
   std::optional<double> median_cost(std::optional<double> TrainingCost::*which) const;
 };
 
@@ -35,15 +36,17 @@ struct RunComparison {
   std::string recipe, task;  // "protocol lra-strict, float32, data listops 3114a0f0"
   ComparedSide a, b;
   double difference = 0;  // accuracy of a - b
-  // Of the difference, where every run has its predictions, of the same examples.
+  // Of the difference of these runs, by the examples, where every run has its predictions of the
+  // same ones.
   std::optional<stats::Interval> bootstrap;
   std::optional<PairedCounts> counts;  // of a single run a side, with such predictions
   std::optional<double> mcnemar;       // p of those
-  // Of at least two seeds a side, some of which differ, where all or none learned the task.
+  // Of at least two seeds a side, some of which differ, where all or none learned the task; with
+  // the sampling of the test set that they share.
   std::optional<stats::WelchTest> welch;
   // p of the seeds' ranks and of the counts that learned it, where the sides differ in that
-  // (LearningTest).
-  std::optional<double> rank_sum, fisher;
+  // (LearningTest); and how probably a seed of a is above one of b (stats::share_above()).
+  std::optional<double> rank_sum, fisher, above;
   std::optional<double> time_ratio;    // time a training step takes, a / b
   std::optional<double> memory_ratio;  // peak memory of training, a / b
   std::vector<std::string> notes;      // what is not there and why, and what to know

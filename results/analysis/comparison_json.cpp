@@ -42,7 +42,7 @@ json comparison_json(const RunComparison& c) {
                         {"p", *c.mcnemar}};
   }
   if (c.welch) value["welch"] = {{"p", c.welch->p}, {"ci95", interval(c.welch->difference)}};
-  if (c.rank_sum) value["rank_sum"] = {{"p", *c.rank_sum}};
+  if (c.rank_sum) value["rank_sum"] = {{"p", *c.rank_sum}, {"above", *c.above}};
   if (c.fisher) value["fisher"] = {{"p", *c.fisher}};
   if (c.time_ratio) value["time_ratio"] = *c.time_ratio;
   if (c.memory_ratio) value["memory_ratio"] = *c.memory_ratio;

@@ -1,10 +1,11 @@
-// The paired bootstrap, on Boost.Random's distributions.
+// Pairs of predictions; the bootstrap on Boost.Random's distributions.
 #include "results/analysis/paired.h"
 
 #include <algorithm>
 #include <boost/random/binomial_distribution.hpp>
 #include <boost/random/mersenne_twister.hpp>
 #include <boost/random/uniform_int_distribution.hpp>
+#include <limits>
 #include <numeric>
 #include <stdexcept>
 #include <vector>
@@ -20,26 +21,18 @@ constexpr int kClusteredResamples = 2000;  // each draws every cluster by itself
 // Boost's, so that the same predictions give the same interval with any standard library.
 using Random = boost::random::mt19937_64;
 
-using Sides = std::vector<const Predictions*>;
+using Side = std::span<const Predictions* const>;
 
 stats::Interval percentiles(std::span<const double> differences, double confidence) {
   return {stats::quantile(differences, (1 - confidence) / 2),
           stats::quantile(differences, (1 + confidence) / 2)};
 }
 
-Sides drawn(std::span<const Predictions* const> side, Random& random) {
-  if (side.size() == 1) return {side[0]};
-  boost::random::uniform_int_distribution<size_t> which(0, side.size() - 1);
-  Sides result(side.size());
-  for (const Predictions*& run : result) run = side[which(random)];
-  return result;
-}
-
 // How many examples have i of a's runs right and j of b's: [i * (b.size() + 1) + j].
-std::vector<int64_t> levels(const Sides& a, const Sides& b) {
+std::vector<int64_t> levels(Side a, Side b) {
   const size_t count = a[0]->labels.size();
   std::vector<size_t> level(count, 0);
-  const auto add = [&](const Sides& side, size_t weight) {
+  const auto add = [&](Side side, size_t weight) {
     for (const Predictions* run : side) {
       for (size_t i = 0; i < count; ++i)
         level[i] += run->labels[i] == run->predicted[i] ? weight : 0;
@@ -80,16 +73,16 @@ struct ClusterDifference {
   double sum = 0, count = 0;
 };
 
-std::vector<ClusterDifference> cluster_differences(const Sides& a, const Sides& b) {
-  const std::vector<int32_t>& samples = a[0]->samples;
+std::vector<ClusterDifference> cluster_differences(Side a, Side b) {
+  const std::vector<int32_t>& samples = a[0]->samples;  // empty: each example is one
   std::vector<ClusterDifference> clusters;
-  for (size_t i = 0; i < samples.size(); ++i) {
-    if (i == 0 || samples[i] != samples[i - 1]) clusters.emplace_back();
+  for (size_t i = 0; i < a[0]->labels.size(); ++i) {
+    if (i == 0 || samples.empty() || samples[i] != samples[i - 1]) clusters.emplace_back();
     clusters.back().count += 1;
-    for (const auto& [side, sign] : {std::pair{&a, 1.0}, {&b, -1.0}}) {
-      for (const Predictions* run : *side) {
+    for (const auto& [side, sign] : {std::pair{a, 1.0}, {b, -1.0}}) {
+      for (const Predictions* run : side) {
         if (run->labels[i] == run->predicted[i])
-          clusters.back().sum += sign / static_cast<double>(side->size());
+          clusters.back().sum += sign / static_cast<double>(side.size());
       }
     }
   }
@@ -106,6 +99,17 @@ double drawn_difference(const std::vector<ClusterDifference>& clusters, Random& 
     all.count += one.count;
   }
   return all.sum / all.count;
+}
+
+void check_sides(Side a, Side b) {
+  if (a.empty() || b.empty() || a[0]->labels.empty())
+    throw std::runtime_error("a paired comparison needs a run and an example on each side");
+  for (const Side side : {a, b}) {
+    for (const Predictions* run : side) {
+      if (!same_examples(*run, *a[0]))
+        throw std::runtime_error("a paired comparison needs predictions of the same examples");
+    }
+  }
 }
 
 }  // namespace
@@ -128,33 +132,69 @@ PairedCounts paired_counts(const Predictions& a, const Predictions& b) {
 stats::Interval paired_bootstrap(std::span<const Predictions* const> a,
                                  std::span<const Predictions* const> b, double confidence,
                                  int resamples) {
-  if (a.empty() || b.empty() || a[0]->labels.empty())
-    throw std::runtime_error("a paired bootstrap needs a run and an example on each side");
-  for (const auto side : {a, b}) {
-    for (const Predictions* run : side) {
-      if (!same_examples(*run, *a[0]))
-        throw std::runtime_error("a paired bootstrap needs predictions of the same examples");
-    }
-  }
+  check_sides(a, b);
   Random random(kPairedSeed);
-  const bool same_runs = a.size() == 1 && b.size() == 1, clustered = !a[0]->samples.empty();
+  const bool clustered = !a[0]->samples.empty();
   if (clustered) resamples = std::min(resamples, kClusteredResamples);
   std::vector<double> differences(static_cast<size_t>(resamples));
   if (clustered) {
-    std::vector<ClusterDifference> clusters =
-        cluster_differences(drawn(a, random), drawn(b, random));
-    for (double& difference : differences) {
-      if (!same_runs) clusters = cluster_differences(drawn(a, random), drawn(b, random));
-      difference = drawn_difference(clusters, random);
-    }
-    return percentiles(differences, confidence);
-  }
-  std::vector<int64_t> counts = levels(drawn(a, random), drawn(b, random));
-  for (double& difference : differences) {
-    if (!same_runs) counts = levels(drawn(a, random), drawn(b, random));
-    difference = drawn_difference(counts, a.size(), b.size(), random);
+    const std::vector<ClusterDifference> clusters = cluster_differences(a, b);
+    for (double& difference : differences) difference = drawn_difference(clusters, random);
+  } else {
+    const std::vector<int64_t> counts = levels(a, b);
+    for (double& difference : differences)
+      difference = drawn_difference(counts, a.size(), b.size(), random);
   }
   return percentiles(differences, confidence);
+}
+
+stats::SamplingError paired_sampling(std::span<const Predictions* const> a,
+                                     std::span<const Predictions* const> b) {
+  check_sides(a, b);
+  std::vector<ClusterDifference> clusters = cluster_differences(a, b);
+  ClusterDifference all;
+  for (const ClusterDifference& one : clusters) {
+    all.sum += one.sum;
+    all.count += one.count;
+  }
+  const double count = static_cast<double>(clusters.size());
+  if (count < 2) return {};
+  // Of a ratio of sums: how far a cluster's sum lies from what its size makes expect (Cochran
+  // 1977).
+  double squares = 0;
+  for (const ClusterDifference& one : clusters) {
+    const double residual = one.sum - all.sum / all.count * one.count;
+    squares += residual * residual;
+  }
+  return {.variance = count / (count - 1) * squares / (all.count * all.count),
+          .freedom = count - 1};
+}
+
+stats::SamplingError sampling_error(std::span<const Result* const> a,
+                                    std::span<const Result* const> b) {
+  std::vector<const Predictions*> sides[2];
+  bool paired = true;
+  for (const size_t i : {0, 1}) {
+    for (const Result* r : i == 0 ? a : b) {
+      const Predictions* first = sides[0].empty() ? r->predictions.get() : sides[0][0];
+      paired = paired && r->predictions && same_examples(*first, *r->predictions);
+      sides[i].push_back(r->predictions.get());
+    }
+  }
+  if (paired) return paired_sampling(sides[0], sides[1]);
+  stats::SamplingError error{.variance = 0, .freedom = std::numeric_limits<double>::infinity()};
+  for (const auto side : {a, b}) {
+    double accuracy = 0, count = std::numeric_limits<double>::infinity();
+    for (const Result* r : side) {
+      accuracy += r->test->accuracy / static_cast<double>(side.size());
+      count = std::min(count, static_cast<double>(r->test->independent()));
+    }
+    // Of Agresti and Coull (1998): at 0 and 100 % too something is not known.
+    const double share = (accuracy * count + 2) / (count + 4);
+    error.variance += share * (1 - share) / (count + 4);
+    error.freedom = std::max(1.0, std::min(error.freedom, count - 1));
+  }
+  return error;
 }
 
 }  // namespace lra

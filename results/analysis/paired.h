@@ -5,6 +5,8 @@
 #include <span>
 
 #include "results/records/predictions.h"
+#include "results/records/result.h"
+#include "results/statistics/hypothesis.h"
 #include "results/statistics/interval.h"
 
 namespace lra {
@@ -21,12 +23,23 @@ struct PairedCounts {
 PairedCounts paired_counts(const Predictions& a, const Predictions& b);
 
 /// The percentile bootstrap interval (Efron 1979) of the difference of two sides' mean accuracies,
-/// a - b, as fractions. Each resample draws examples, the same for both sides, and, of a side with
-/// several runs, runs; where examples are positions, all those of a sample, in 2,000 resamples at
-/// most. The same predictions give the same interval. Throws std::runtime_error where
-/// a side is empty or the examples differ.
+/// a - b, as fractions, of these very runs: each resample draws examples, the same for all of them;
+/// where examples are positions, all those of a sample, in 2,000 resamples at most. It holds
+/// nothing of other seeds. The same predictions give the same interval. Throws std::runtime_error
+/// where a side is empty or the examples differ.
 stats::Interval paired_bootstrap(std::span<const Predictions* const> a,
                                  std::span<const Predictions* const> b, double confidence = 0.95,
                                  int resamples = 10000);
+
+/// The variance of that difference by the examples, or the samples whose positions they are. Throws
+/// as paired_bootstrap().
+stats::SamplingError paired_sampling(std::span<const Predictions* const> a,
+                                     std::span<const Predictions* const> b);
+
+/// The same of results, as fractions: paired_sampling() where all have predictions of the same
+/// examples, else that of independent test sets of their sizes, which is no smaller but where the
+/// sides are right on different examples.
+stats::SamplingError sampling_error(std::span<const Result* const> a,
+                                    std::span<const Result* const> b);
 
 }  // namespace lra

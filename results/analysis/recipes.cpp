@@ -9,75 +9,21 @@
 #include <tuple>
 #include <utility>
 
-#include "embedded_earlier.h"
 #include "results/analysis/changed_settings.h"
-#include "results/records/json_line.h"
+#include "results/analysis/identities.h"
 
 namespace lra {
 namespace {
 
-// What makes a run itself and not its recipe.
-constexpr std::string_view kNotSettings[] = {"task", "attention", "protocol",   "regime",
-                                             "seed", "dtype",     "overridden", "by_attention"};
-
-using Settings = std::map<std::string, std::string>;  // dotted key -> value
-
 struct Recipe {
   std::string protocol, regime, dtype;
   std::string budget, budget_tasks;  // as RunBudget
-  Settings over;                     // of what the suite set over the budget, what changed a run
+  DottedSettings over;               // of what the suite set over the budget, what changed a run
   bool synthetic = false;            // false for all of a budget's: its tasks may differ in it
   std::vector<std::string> keys;     // overridden, but for those that the budget sets
 
   auto operator<=>(const Recipe&) const = default;
 };
-using Identity = std::pair<std::string, Settings>;  // fingerprint, settings
-
-void flatten(const json& value, const std::string& path, Settings& settings) {
-  if (!value.is_object()) {
-    if (!rounds_only(path)) settings[path] = json_line(value);
-    return;
-  }
-  for (const auto& [key, inner] : value.items()) {
-    if (path.empty() && std::ranges::count(kNotSettings, key) > 0) continue;
-    flatten(inner, path.empty() ? key : path + "." + key, settings);
-  }
-}
-
-// Settings that came after the first records, and what runs did before.
-const Settings& settings_since() {
-  static const Settings since = [] {
-    Settings values;
-    for (const auto& [stem, text] : embedded_earlier) {
-      if (stem == "settings") flatten(json::parse(text), "", values);
-    }
-    return values;
-  }();
-  return since;
-}
-
-Settings settings_of(const Result& r) {
-  Settings settings;
-  flatten(r.config, "", settings);
-  if (settings.empty()) return settings;
-  settings.insert(settings_since().begin(), settings_since().end());
-  // What it started from, but for the one run that was; of two runs in one the settings say it.
-  if (r.pretrained && !r.has_pretraining()) {
-    settings["pretrained.objective"] = r.pretrained->objective;
-    settings["pretrained.steps"] = json_line(r.pretrained->steps);
-    settings["pretrained.samples"] = json_line(r.pretrained->samples);
-  }
-  // What the protocol itself gives every variant its own value of belongs to the variant.
-  std::set<std::string> own;
-  if (const auto it = r.config.find("by_attention"); it != r.config.end() && it->is_array()) {
-    for (const json& key : *it) {
-      if (key.is_string()) own.insert(key.get<std::string>());
-    }
-  }
-  for (const std::string& text : r.overridden()) own.erase(split_override(text).first);
-  for (const std::string& key : own) settings.erase(key);
-  return settings;
-}
 
 // What suites set over their budget, of that what gave a run another value than the budget's.
 class SetOverBudgets {
@@ -90,11 +36,11 @@ class SetOverBudgets {
     }
   }
 
-  Settings of(const RunBudget& budget) const {
+  DottedSettings of(const RunBudget& budget) const {
     if (budget.over.empty()) return {};
     const auto found = keys_.find(of_suite(budget));
     if (found == keys_.end() || found->second.empty()) return {};
-    Settings over = budget.over;
+    DottedSettings over = budget.over;
     std::erase_if(over, [&](const auto& entry) {
       return entry.first != RunBudget::kCut && !found->second.contains(entry.first);
     });
@@ -102,7 +48,7 @@ class SetOverBudgets {
   }
 
  private:
-  using OfSuite = std::tuple<std::string, std::string, Settings>;
+  using OfSuite = std::tuple<std::string, std::string, DottedSettings>;
   static OfSuite of_suite(const RunBudget& budget) {
     return {budget.name, budget.tasks, budget.over};
   }
@@ -159,34 +105,6 @@ std::vector<std::string> changed_of(const RecipeGroup& group, bool of_budget) {
   return by_key(values, tasks.size());
 }
 
-using Identities = std::map<std::string, std::set<Identity>>;  // by task
-using OwnIdentity = std::map<const Result*, Identity>;
-
-// A run that ended before it read its data has that of others of its task.
-OwnIdentity own_identities(const std::vector<const Result*>& members, Identities& identities) {
-  for (const Result* r : members) {
-    auto& of_task = identities[r->task];
-    if (!r->data.fingerprint.empty()) of_task.emplace(r->data.fingerprint, settings_of(*r));
-  }
-  OwnIdentity own;
-  for (const Result* r : members) {
-    Identity identity{r->data.fingerprint, settings_of(*r)};
-    auto& of_task = identities[r->task];
-    if (identity.first.empty()) {
-      const auto place = std::find_if(of_task.begin(), of_task.end(), [&](const Identity& known) {
-        return identity.second.empty() || known.second == identity.second;
-      });
-      if (place == of_task.end()) {
-        of_task.insert(identity);
-      } else {
-        identity = *place;
-      }
-    }
-    own[r] = identity;
-  }
-  return own;
-}
-
 // What tells a group apart from the others of its recipe besides changed keys, and those keys.
 void name_settings(const Identities& identities, const OwnIdentity& own, RecipeGroup& group) {
   TasksOfValues differing;
@@ -209,31 +127,44 @@ void name_settings(const Identities& identities, const OwnIdentity& own, RecipeG
   group.of_budget = changed_of(group, /*of_budget=*/true);
 }
 
-// The groups of one recipe: group i takes the i-th identity of every task.
+// The groups of one recipe, each of at most one identity of a task.
 std::vector<RecipeGroup> split(const Recipe& recipe, const RunBudget& budget,
                                const std::vector<const Result*>& members) {
   Identities identities;
   const OwnIdentity own = own_identities(members, identities);
-  size_t count = 0;
-  for (const auto& [task, of_task] : identities) count = std::max(count, of_task.size());
-  std::vector<RecipeGroup> groups(count);
-  for (RecipeGroup& group : groups) {
-    group.protocol = recipe.protocol;
-    group.regime = recipe.regime;
-    group.dtype = recipe.dtype;
-    group.budget = budget;
-  }
+  const IdentityLabels labels = identity_labels(identities, own);
+  // By the place of its identities among those of their tasks, then by label.
+  std::map<std::string, size_t> places;  // of a label, the first
+  const auto place = [&](const Result* r) {
+    const auto& of_task = identities.at(r->task);
+    return static_cast<size_t>(std::distance(of_task.begin(), of_task.find(own.at(r))));
+  };
+  const auto label = [&](const Result* r) {
+    const auto it = labels.find({r->task, own.at(r)});
+    return it == labels.end() ? fmt::format("{} {}", r->task, place(r)) : it->second;
+  };
   for (const Result* r : members) {
-    const auto& of_task = identities[r->task];
-    const auto at = std::distance(of_task.begin(), of_task.find(own.at(r)));
-    RecipeGroup& group = groups[static_cast<size_t>(at)];
+    const auto at = places.try_emplace(label(r), place(r)).first;
+    at->second = std::min(at->second, place(r));
+  }
+  std::map<std::pair<size_t, std::string>, RecipeGroup> groups;
+  for (const Result* r : members) {
+    RecipeGroup& group = groups[{places.at(label(r)), label(r)}];
     group.fingerprints[r->task] = own.at(r).first;
     const bool read_data = !r->data.fingerprint.empty();
     if (recipe.synthetic || (read_data && r->data.synthetic)) group.synthetic.insert(r->task);
     group.results.push_back(r);
   }
-  for (RecipeGroup& group : groups) name_settings(identities, own, group);
-  return groups;
+  std::vector<RecipeGroup> ordered;
+  for (auto& [at, group] : groups) {
+    group.protocol = recipe.protocol;
+    group.regime = recipe.regime;
+    group.dtype = recipe.dtype;
+    group.budget = budget;
+    name_settings(identities, own, group);
+    ordered.push_back(std::move(group));
+  }
+  return ordered;
 }
 
 // Each run's budget: its own, or that of a suite's cell that has the same data and settings, as a

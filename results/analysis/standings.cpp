@@ -27,21 +27,33 @@ void test_predictions(const Predictions& cell, const Predictions& best, Standing
   standing.p = stats::mcnemar_p(counts.only_a, counts.only_b);
 }
 
+// A few seeds far below the others can lower the mean of what ranks above the best.
+void test_ranks(const std::vector<double>& cell, const std::vector<double>& best,
+                Standing& standing) {
+  if (stats::share_above(cell, best) > 0.5) {
+    standing.reason = "its mean is the lower one, its seeds' ranks are the higher";
+    return;
+  }
+  standing.test = "rank sum";
+  standing.p = stats::rank_sum_p(cell, best);
+}
+
 void test(const AccuracyCell& cell, const AccuracyCell& best, Standing& standing) {
   const LearningTest learning{.a = best.learned_count(), .b = cell.learned_count()};
   if (standing.difference > 0) {
     standing.reason = cell.diverged_text();  // else it would be the best
   } else if (learning.decides()) {
     if (learning.enough_seeds()) {
-      standing.test = "rank sum";
-      standing.p = stats::rank_sum_p(cell.ranked(), best.ranked());
+      test_ranks(cell.ranked(), best.ranked(), standing);
     } else {
       standing.reason = learning.text();
     }
   } else if (cell.ok.size() > 1 && best.ok.size() > 1 && *cell.sd() + *best.sd() == 0) {
     standing.reason = "no spread over the seeds";
   } else if (cell.ok.size() > 1 && best.ok.size() > 1) {
-    const stats::WelchTest welch = stats::welch_test(cell.percents(), best.percents());
+    stats::SamplingError examples = sampling_error(cell.ok, best.ok);
+    examples.variance *= 100 * 100;
+    const stats::WelchTest welch = stats::welch_test(cell.percents(), best.percents(), examples);
     standing.test = "Welch";
     standing.p = welch.p;
     standing.ci95 = welch.difference;

@@ -46,9 +46,10 @@ struct Standing {
 /// then row. The best has the highest mean of those of which no seed diverged; without one a task
 /// has no standings. Each other is tested against it: single runs by the exact McNemar test on
 /// their predictions, with a paired bootstrap interval; several seeds on both sides by Welch's t
-/// test over them; where LearningTest::decides(), by the rank-sum test of enough seeds alone, in
-/// which a seed that diverged is below all. One with a higher mean is not tested. All p values of
-/// the table are one family.
+/// test over them, with the sampling of the test set that they share (sampling_error()); where
+/// LearningTest::decides(), by the rank-sum test of enough seeds alone, in which a seed that
+/// diverged is below all. One with a higher mean is not tested, nor one with higher ranks. All p
+/// values of the table are one family.
 std::vector<Standing> standings(const AccuracyCells& cells);
 
 }  // namespace lra

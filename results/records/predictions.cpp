@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <string>
 
 #include "results/records/record_fields.h"
@@ -36,6 +37,13 @@ std::vector<int32_t> Predictions::classes() const {
   std::ranges::sort(result);
   result.erase(std::unique(result.begin(), result.end()), result.end());
   return result;
+}
+
+double Predictions::majority() const {
+  std::map<int32_t, int64_t> counts;
+  int64_t most = 0;
+  for (const int32_t label : labels) most = std::max(most, ++counts[label]);
+  return labels.empty() ? 0 : static_cast<double>(most) / static_cast<double>(labels.size());
 }
 
 Predictions parse_predictions(std::string_view text) {

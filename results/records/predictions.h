@@ -17,6 +17,8 @@ struct Predictions {
   int64_t correct() const;
   /// The different labels, rising.
   std::vector<int32_t> classes() const;
+  /// The fraction of the most frequent label; 0 without an example.
+  double majority() const;
 };
 
 /// Reads "index,label,predicted" or "index,label,predicted,confidence" lines below their header,

@@ -166,6 +166,11 @@ void check_counts(const Accuracy& accuracy, const RecordReader& reader) {
                            reader.path("accuracy"), accuracy.accuracy, accuracy.correct,
                            accuracy.count, expected));
   }
+  const auto& [low, high] = accuracy.ci95;
+  if (accuracy.samples && (low > expected + 1e-4 || high < expected - 1e-4)) {
+    bad_record(fmt::format("field '{}' is [{}, {}], which does not hold the accuracy, {:.6f}",
+                           reader.path("ci95"), low, high, expected));
+  }
 }
 
 }  // namespace
@@ -250,7 +255,7 @@ Accuracy parse_accuracy(const json& value, const std::string& where) {
   const RecordReader reader(value, where);
   accuracy_fields(reader, accuracy, where);
   check_counts(accuracy, reader);
-  if (reader.find("ci95") == nullptr)
+  if (!accuracy.samples)  // it follows from the counts, whatever stands there
     accuracy.ci95 = stats::wilson_interval(accuracy.correct, accuracy.count);
   return accuracy;
 }

@@ -40,7 +40,9 @@ std::string cell_signs(const Table& table) {
   };
   std::string text;
   if (any(" n="))
-    text += " n: seeds, of which the interval is Student's, else Wilson's of one run.";
+    text +=
+        " n: seeds, over which the interval is Student's, no narrower than Wilson's of their mean; "
+        "else it is Wilson's of one run.";
   if (any("/")) text += " (2/3: x): as many learned the task, and their mean is x.";
   if (any(kUnlearnedMark)) text += fmt::format(" {}: not learned.", kUnlearnedMark);
   if (any(kFailedMark)) text += fmt::format(" {}: further seeds failed.", kFailedMark);

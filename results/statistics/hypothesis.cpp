@@ -67,18 +67,27 @@ double rank_sum_p(std::span<const double> a, std::span<const double> b) {
   return as_far / total;
 }
 
-WelchTest welch_test(std::span<const double> a, std::span<const double> b, double confidence) {
-  const auto square_error = [](std::span<const double> samples) {
-    const double sd = standard_deviation(samples);
-    return sd * sd / static_cast<double>(samples.size());
-  };
-  const double of_a = square_error(a), of_b = square_error(b);
-  const double difference = mean(a) - mean(b), error = std::sqrt(of_a + of_b);
+double share_above(std::span<const double> a, std::span<const double> b) {
+  if (a.empty() || b.empty()) return 0.5;
+  double above = 0;
+  for (const double x : a) {
+    for (const double y : b) above += x > y ? 1 : x == y ? 0.5 : 0;
+  }
+  return above / static_cast<double>(a.size() * b.size());
+}
+
+WelchTest welch_test(std::span<const double> a, std::span<const double> b,
+                     const SamplingError& examples, double confidence) {
+  double variance = examples.variance,
+         of_freedom = examples.variance * examples.variance / examples.freedom;
+  for (const auto samples : {a, b}) {
+    const double sd = standard_deviation(samples), count = static_cast<double>(samples.size());
+    variance += sd * sd / count;
+    of_freedom += sd * sd / count * sd * sd / count / (count - 1);
+  }
+  const double difference = mean(a) - mean(b), error = std::sqrt(variance);
   if (!(error > 0)) return {difference == 0 ? 1.0 : 0.0, {difference, difference}};
-  const double freedom = (of_a + of_b) * (of_a + of_b) /
-                         (of_a * of_a / static_cast<double>(a.size() - 1) +
-                          of_b * of_b / static_cast<double>(b.size() - 1));
-  const boost::math::students_t student(freedom);
+  const boost::math::students_t student(variance * variance / of_freedom);
   const double half = boost::math::quantile(student, 0.5 + confidence / 2) * error;
   const double beyond =
       boost::math::cdf(boost::math::complement(student, std::abs(difference) / error));

@@ -22,15 +22,27 @@ double fisher_p(int64_t a, int64_t a_of, int64_t b, int64_t b_of);
 /// as far from its mean. Holds whatever the distributions are. 1 where a side is empty.
 double rank_sum_p(std::span<const double> a, std::span<const double> b);
 
+/// What that test finds a difference of: the probability that one of a is above one of b, equal
+/// ones counting half (Vargha & Delaney 2000). 1/2 where a side is empty.
+double share_above(std::span<const double> a, std::span<const double> b);
+
+/// The part of a difference's variance that comes of the examples that both sides were tested on.
+struct SamplingError {
+  double variance = 0;
+  double freedom = 1;  // degrees of freedom of that estimate, at least 1
+};
+
 struct WelchTest {
   double p = 1;
   Interval difference;  // of mean(a) - mean(b)
 };
 
-/// Welch's t test of two means (Welch 1947), of at least two samples each. Where neither side
-/// varies the interval is a point, and p is 1 or 0.
+/// Welch's t test of two means (Welch 1947), of at least two samples each, with the variance by
+/// `examples` added to those of the samples, and its freedom to Satterthwaite's formula: samples
+/// that share a test set hold nothing of its sampling. Where nothing varies the interval is a
+/// point, and p is 1 or 0.
 WelchTest welch_test(std::span<const double> a, std::span<const double> b,
-                     double confidence = 0.95);
+                     const SamplingError& examples = {}, double confidence = 0.95);
 
 /// Holm's step-down adjustment (Holm 1979) of the p values of one family, in their order.
 std::vector<double> holm(std::span<const double> p);

@@ -52,7 +52,8 @@ constexpr const char* kAccuracyColumns[] = {"protocol",
                                             "metric",
                                             "pretrained",
                                             "regime",
-                                            "settings"};
+                                            "settings",
+                                            "diverged"};
 
 constexpr const char* kRunColumns[] = {"task",
                                        "attention",
@@ -210,7 +211,8 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
       row.push_back(group.budget.name);
       const Result& first = *recipe.first_of.at(name);
       append(row, {first.metric, first.pretrained ? first.pretrained->objective : "", group.regime,
-                   fmt::format("{}", fmt::join(group.settings, "; "))});
+                   fmt::format("{}", fmt::join(group.settings, "; ")),
+                   fmt::format("{}", cell.diverged)});
       table.rows.push_back(std::move(row));
     }
   }

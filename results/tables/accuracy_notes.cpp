@@ -70,6 +70,27 @@ void note_standing(const std::vector<Standing>& all, const std::string& task,
   notes.push_back(text);
 }
 
+// By which tests differences were tried, of those that were.
+void note_tests(const std::vector<Standing>& all, std::vector<std::string>& notes) {
+  constexpr std::pair<const char*, const char*> kTests[] = {
+      {"McNemar", "single runs: exact McNemar test"},
+      {"Welch", "seeds: Welch's t test with the sampling of the test set that they share"},
+      {"rank sum",
+       "where not all seeds learned the task: exact rank-sum test of the seeds, on this test set"}};
+  std::vector<std::string> used;
+  std::ptrdiff_t tests = 0;
+  for (const auto& [test, text] : kTests) {
+    const auto count = std::ranges::count(all, test, &Standing::test);
+    if (count > 0) used.emplace_back(text);
+    tests += count;
+  }
+  if (tests == 0) return;
+  notes.push_back(
+      fmt::format("best: the highest mean; differences to it are tested at {:g} % ({}), Holm's "
+                  "correction over {} test{}",
+                  100 * kSignificance, fmt::join(used, "; "), tests, tests == 1 ? "" : "s"));
+}
+
 // What the runs are, whatever they are compared with.
 void note_runs(const RecipeGroup& group, const AccuracyCells& cells,
                const std::vector<std::string>& tasks, std::vector<std::string>& notes) {
@@ -167,13 +188,7 @@ std::vector<std::string> accuracy_notes(const RecipeGroup& group, const Accuracy
   for (const std::string& task : tasks) note_diverged(cells, task, notes);
   const std::vector<Standing> all = standings(cells);
   for (const std::string& task : tasks) note_standing(all, task, notes);
-  const auto tests = std::ranges::count_if(all, [](const Standing& s) { return !s.test.empty(); });
-  if (tests > 0) {
-    notes.push_back(
-        fmt::format("best: the highest mean; differences to it are tested at {:g} % (single runs: "
-                    "exact McNemar test; seeds: Welch's t test), Holm's correction over {} test{}",
-                    100 * kSignificance, tests, tests == 1 ? "" : "s"));
-  }
+  note_tests(all, notes);
   note_choice(cells, notes);
   for (std::string& note : contract_notes(group)) notes.push_back(std::move(note));
   note_runs(group, cells, tasks, notes);

@@ -63,13 +63,19 @@ std::vector<Table> comparison_tables(const RunComparison& c) {
     row("sd over seeds", c.a.sd ? percent_text(*c.a.sd) : "–", c.b.sd ? percent_text(*c.b.sd) : "–",
         "");
   if (c.bootstrap)
-    row("paired bootstrap, 95 % interval", "", "", interval(*c.bootstrap, "[{:+.2f}, {:+.2f}]"));
+    row(c.a.runs.size() + c.b.runs.size() > 2 ? "paired bootstrap of these runs, 95 % interval"
+                                              : "paired bootstrap, 95 % interval",
+        "", "", interval(*c.bootstrap, "[{:+.2f}, {:+.2f}]"));
   if (c.mcnemar) row("McNemar, exact", "", "", fmt::format("p = {:.4g}", *c.mcnemar));
   if (c.welch) {
-    row("Welch over seeds", "", "", fmt::format("p = {:.4g}", c.welch->p));
+    row("Welch over seeds and examples", "", "", fmt::format("p = {:.4g}", c.welch->p));
     row("Welch, 95 % interval", "", "", interval(c.welch->difference, "[{:+.2f}, {:+.2f}]"));
   }
-  if (c.rank_sum) row("rank sum over seeds, exact", "", "", fmt::format("p = {:.4g}", *c.rank_sum));
+  if (c.rank_sum) {
+    row("rank sum over seeds, exact", "", "", fmt::format("p = {:.4g}", *c.rank_sum));
+    row("a seed of the first is above one of the second", "", "",
+        fmt::format("{:.0f} %", 100 * *c.above));
+  }
   if (c.fisher)
     row("Fisher of the runs that learned it", "", "", fmt::format("p = {:.4g}", *c.fisher));
   const auto cost = [&](const char* what, std::optional<double> TrainingCost::*which,

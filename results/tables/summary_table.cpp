@@ -117,19 +117,21 @@ class Summary {
     add(tasks == 1 ? "highest accuracy" : "highest average", text);
   }
 
-  // "pathfinder: all 5; text: linformer, standard"
+  // "pathfinder: all 5; text: linformer, standard (learned 2/3)"
   static std::string unlearned(const AccuracyCells& cells) {
     std::map<std::string, std::vector<std::string>> failed;
-    std::map<std::string, size_t> all;
+    std::map<std::string, size_t> all, none;
     for (const auto& [key, cell] : cells) {
       const auto& [row, task] = key;
       const LearnedCount count = cell.learned_count();
       all[task] += count.of > 0 ? 1 : 0;
-      if (count.learned < count.of) failed[task].push_back(row);
+      if (count.learned == count.of) continue;
+      none[task] += count.learned == 0 ? 1 : 0;
+      failed[task].push_back(count.learned == 0 ? row : count.named(row));
     }
     std::vector<std::string> texts;
     for (const auto& [task, rows] : failed) {
-      const bool none_learned = rows.size() == all[task] && rows.size() > 1;
+      const bool none_learned = none[task] == all[task] && rows.size() > 1;
       texts.push_back(fmt::format("{}: {}", task,
                                   none_learned ? fmt::format("all {}", rows.size())
                                                : fmt::format("{}", fmt::join(rows, ", "))));

@@ -4,6 +4,8 @@ Usage: make_statistics_fixtures.py OUT.json        (needs scipy==1.17.1 statsmod
 
 The bootstrap of one run a side has no random part here: the difference of two accuracies over n examples drawn anew is a sum of n
 draws from {-1, 0, 1}, whose distribution is computed by convolution. That of several runs a side is drawn, 200,000 times.
+Welch's test with the sampling of the examples is that of scipy's distributions, the variance of the examples by numpy's; of
+positions of samples it is that of statsmodels' least squares with clusters.
 """
 import json
 import sys
@@ -11,6 +13,7 @@ import sys
 import numpy
 import scipy
 import statsmodels
+import statsmodels.api as sm
 from scipy import stats
 from statsmodels.stats.contingency_tables import mcnemar
 from statsmodels.stats.multitest import multipletests
@@ -29,13 +32,19 @@ def exact_bootstrap(only_a, only_b, count):
 
 
 def drawn_bootstrap(a, b, generator, resamples=200_000):
-    """a [runs,count], b [runs,count] of 0 and 1: draws runs of each side, and examples for both alike."""
-    drawn = numpy.empty(resamples)
-    for i in range(resamples):
-        some_a = a[generator.integers(len(a), size=len(a))].mean(0)
-        some_b = b[generator.integers(len(b), size=len(b))].mean(0)
-        drawn[i] = (some_a - some_b)[generator.integers(a.shape[1], size=a.shape[1])].mean()
+    """a [runs,count], b [runs,count] of 0 and 1: draws examples for all runs alike."""
+    difference = a.mean(0) - b.mean(0)
+    drawn = [difference[generator.integers(a.shape[1], size=a.shape[1])].mean() for _ in range(resamples)]
     return [float(x) for x in numpy.quantile(drawn, (0.025, 0.975))]
+
+
+def sampled_welch(a, b, variance, freedom):
+    """Of two samples and a further variance of their difference: p and the 95 % interval."""
+    parts = [(stats.sem(a) ** 2, len(a) - 1), (stats.sem(b) ** 2, len(b) - 1), (variance, freedom)]
+    error = sum(part for part, _ in parts) ** 0.5
+    student = stats.t(error**4 / sum(part**2 / of for part, of in parts))
+    difference, half = numpy.mean(a) - numpy.mean(b), student.ppf(0.975) * error
+    return float(2 * student.sf(abs(difference) / error)), float(difference - half), float(difference + half)
 
 
 generator = numpy.random.default_rng(7)
@@ -64,13 +73,19 @@ def rank_sum_p(a, b):
 fixture["rank_sum"] = []
 for a, b in (([38.9, 38.7, 39.6, 39.55, 38.1], [20.8, 19.05, 20.05, 20.95, 19.8]), ([1, 5, 7, 8, 12], [2, 3, 4, 6, 9, 11]),
              ([30.0, 30.1, 30.2, 30.3, 30.4], [30.0, 30.1, 30.2, 10.0, 10.0]), ([1, 1, 1], [1, 1, 1]), ([3], [1, 2, 4])):
-    fixture["rank_sum"].append({"a": a, "b": b, "p": float(rank_sum_p(a, b))})
+    above = float(stats.mannwhitneyu(a, b).statistic) / (len(a) * len(b))
+    fixture["rank_sum"].append({"a": a, "b": b, "p": float(rank_sum_p(a, b)), "above": above})
 
 fixture["welch"] = []
 for a, b in (([37.1, 36.2, 38.9], [35.0, 35.9, 35.2]), ([50.1, 72.4], [70.0, 73.0, 71.5, 69.8]), ([1, 2, 3], [1, 2, 3])):
     test = stats.ttest_ind(a, b, equal_var=False)
     interval = test.confidence_interval(0.95)
     fixture["welch"].append({"a": a, "b": b, "p": float(test.pvalue), "low": float(interval.low), "high": float(interval.high)})
+
+fixture["sampled_welch"] = []
+for a, b, variance, freedom in (([37.1, 36.2, 38.9], [35.0, 35.9, 35.2], 0.9, 1999), ([50.1, 50.2], [70.0, 69.9, 70.1, 70.0], 25.0, 99)):
+    p, low, high = sampled_welch(a, b, variance, freedom)
+    fixture["sampled_welch"].append({"a": a, "b": b, "variance": variance, "freedom": freedom, "p": p, "low": low, "high": high})
 
 fixture["holm"] = []
 for p in ([0.01, 0.04, 0.03, 0.005], [0.5], [0.9, 0.2, 0.2, 0.001, 0.04], [0.6, 0.7]):
@@ -89,7 +104,16 @@ for accuracies_a, accuracies_b in (([0.4, 0.45, 0.42], [0.38, 0.36, 0.41]), ([0.
     b = numpy.array([(easy < x) ^ (generator.random(count) < 0.1) for x in accuracies_b]).astype(int)
     low, high = drawn_bootstrap(a, b, generator)
     lines = lambda runs: ["".join(map(str, run)) for run in runs]
-    fixture["drawn_bootstrap"].append({"a": lines(a), "b": lines(b), "low": low, "high": high})
+    difference = a.mean(0) - b.mean(0)
+    samples = numpy.sort(generator.integers(60, size=count))
+    ones = numpy.ones(count)
+    clustered = sm.OLS(difference, ones).fit(cov_type="cluster", cov_kwds={"groups": samples, "use_correction": False})
+    clusters = len(set(samples))
+    fixture["drawn_bootstrap"].append(
+        {"a": lines(a), "b": lines(b), "low": low, "high": high, "variance": float(difference.var(ddof=1) / count),
+         "samples": samples.tolist(), "clusters": clusters,
+         "clustered_variance": float(clustered.cov_params()[0, 0] * clusters / (clusters - 1))}
+    )
 
 with open(sys.argv[1], "w") as file:
     json.dump(fixture, file, indent=1)

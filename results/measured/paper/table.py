@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Table 3 of the Nyströmformer paper as regenerated: the table of README.md beside this file, from a report of the
-records, REPORT of `./run report results/measured/listops --out REPORT`: python3 results/measured/paper/table.py REPORT."""
+records, REPORT of `./run report results/measured/listops results/measured/text --out REPORT`:
+python3 results/measured/paper/table.py REPORT."""
 
 import csv
 import json
@@ -26,9 +27,12 @@ def rows(report, name):
 def cell(found):
     if not found:
         return "–"
+    if not found["accuracy_percent"]:
+        return found["other_statuses"]
     text = f"{float(found['accuracy_percent']):.2f} [{float(found['ci95_low']):.2f}, {float(found['ci95_high']):.2f}]"
-    if int(found["runs"]) > 1:
-        text += f", learned {found['runs_learned']}/{found['runs']}"
+    seeds = int(found["runs"]) + int(found["diverged"])
+    if seeds > 1:
+        text += f", learned {found['runs_learned']}/{seeds}"
     return text
 
 
@@ -71,4 +75,6 @@ def main(report):
             print(f"| {task} | all | | " + " | ".join(["not measured"] * len(COLUMNS)) + " | |")
 
 
+if len(sys.argv) != 2:
+    sys.exit(__doc__)
 main(sys.argv[1])

@@ -145,6 +145,24 @@ TEST_F(TrainTest, TheTestIsOfDevsBestThoughTestRisesAfterIt) {
   EXPECT_EQ(end.test->accuracy, 1);
 }
 
+TEST_F(TrainTest, TheMostFrequentLabelIsOfWhatIsEvaluated) {
+  auto arguments = words("some");
+  arguments.insert(arguments.end(),
+                   {"--set", "evaluation.batch=16", "--set", "evaluation.drop_last=true"});
+  ASSERT_EQ(run_program(arguments).status, 0);
+  ASSERT_EQ(run_program(words("all")).status, 0);
+  const auto predictions = [this](const std::string& name) {
+    return parse_predictions(read_file(run(name) / kPredictionsFile));
+  };
+  const auto majority = [this](const std::string& name) {
+    return parse_result(read_json(run(name) / kResultFile)).data.majority.value_or(-1);
+  };
+  EXPECT_EQ(predictions("some").size(), 48) << "of 50";
+  EXPECT_EQ(majority("some"), predictions("some").majority());
+  EXPECT_EQ(majority("all"), predictions("all").majority());
+  EXPECT_NE(majority("some"), majority("all"));
+}
+
 // Nothing of it is read: it may be broken, or missing.
 TEST_F(TrainTest, WithoutATestTheTestSplitIsNeverOpened) {
   ASSERT_EQ(run_program(words("tested")).status, 0);

@@ -219,6 +219,7 @@ TEST(CompareRuns, SeedsThatDidNotAllLearnAreComparedByCountsAlone) {
   EXPECT_GT(*five.rank_sum, 0.5);
   EXPECT_EQ(comparison_json(five)["b"]["learned"], 2);
   EXPECT_EQ(comparison_json(five)["rank_sum"]["p"], *five.rank_sum);
+  EXPECT_DOUBLE_EQ(comparison_json(five)["rank_sum"]["above"], 0.6);
   const RunComparison two = compare_runs({a.data(), 2}, {b.data() + 2, 2});
   EXPECT_FALSE(two.welch || two.fisher || two.rank_sum);
   std::string notes;
@@ -238,6 +239,16 @@ Result plain_run(const std::string& attention, int64_t correct, uint64_t seed = 
 
 std::string notes_text(const RunComparison& c) {
   return fmt::format("{}\n", fmt::join(c.notes, "\n"));
+}
+
+TEST(CompareRuns, MediansAreOfOneMachine) {
+  std::vector<Result> a{plain_run("nystrom", 300, 0), plain_run("nystrom", 304, 1)};
+  const std::vector<Result> b{plain_run("standard", 310, 0), plain_run("standard", 311, 1)};
+  a[1].machine.gpu = "NVIDIA H200";
+  const RunComparison c = compare_runs(a, b);
+  EXPECT_FALSE(c.a.median_cost(&TrainingCost::steps_per_second));
+  EXPECT_EQ(c.b.median_cost(&TrainingCost::steps_per_second), 10.0);
+  EXPECT_FALSE(c.time_ratio);
 }
 
 TEST(CompareRuns, SeedsThatDivergedCountAsNotLearned) {

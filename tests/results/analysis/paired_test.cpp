@@ -73,7 +73,7 @@ TEST(Paired, TheBootstrapOfPositionsDrawsSamples) {
   EXPECT_THROW(interval(all_a, all_b), std::runtime_error) << "other samples";
 }
 
-TEST(Paired, TheBootstrapOfSeveralRunsDrawsRunsToo) {
+TEST(Paired, TheBootstrapOfSeveralRunsDrawsExamples) {
   const json cases = paired_fixture()["drawn_bootstrap"];
   ASSERT_EQ(cases.size(), 2u);
   for (const json& c : cases) {
@@ -90,7 +90,40 @@ TEST(Paired, TheBootstrapOfSeveralRunsDrawsRunsToo) {
     const stats::Interval again = paired_bootstrap(a, b);
     EXPECT_EQ(ci.low, again.low);
     EXPECT_EQ(ci.high, again.high);
+    const stats::SamplingError sampling = paired_sampling(a, b);
+    EXPECT_NEAR(sampling.variance, c["variance"].get<double>(), 1e-12);
+    EXPECT_EQ(sampling.freedom, static_cast<double>(a[0]->size() - 1));
+    const auto samples = c["samples"].get<std::vector<int32_t>>();
+    for (std::vector<Predictions>* side : {&runs_a, &runs_b}) {
+      for (Predictions& run : *side) run.samples = samples;
+    }
+    const stats::SamplingError clustered = paired_sampling(a, b);
+    EXPECT_NEAR(clustered.variance, c["clustered_variance"].get<double>(), 1e-12);
+    EXPECT_EQ(clustered.freedom, c["clusters"].get<double>() - 1);
   }
+}
+
+// Of the same examples the difference varies less than of two test sets of their size.
+TEST(Paired, SamplingOfResultsIsPairedWherePredictionsAre) {
+  const auto first = [](int64_t correct) {
+    return with_predictions(example_result(), 1000, [=](int64_t i) { return i < correct; });
+  };
+  Result a = first(400), b = first(380);
+  const Result* of_a = &a;
+  const Result* of_b = &b;
+  const Predictions* predictions_a = a.predictions.get();
+  const Predictions* predictions_b = b.predictions.get();
+  const auto found = [&] { return sampling_error({&of_a, 1}, {&of_b, 1}); };
+  const double paired = found().variance;
+  EXPECT_EQ(paired, paired_sampling({&predictions_a, 1}, {&predictions_b, 1}).variance);
+  EXPECT_NEAR(paired, (0.02 - 0.02 * 0.02) / 999, 1e-12);  // 20 of 1000 differ
+  b.predictions = nullptr;
+  const stats::SamplingError apart = found();
+  EXPECT_NEAR(apart.variance, 0.4 * 0.6 / 1000 + 0.38 * 0.62 / 1000, 1e-5);
+  EXPECT_EQ(apart.freedom, 999);
+  b.test = Accuracy{.accuracy = 1, .correct = 50, .count = 50, .ci95 = {}};
+  EXPECT_GT(found().variance, apart.variance);
+  EXPECT_EQ(found().freedom, 49);
 }
 
 TEST(Paired, PairedCountsAreOfTheSameExamplesAlone) {
@@ -108,11 +141,11 @@ TEST(Paired, PairedCountsAreOfTheSameExamplesAlone) {
   EXPECT_EQ(message_of([&] {
               paired_bootstrap({&a, 1}, {&b, 1});
             }),
-            "a paired bootstrap needs predictions of the same examples");
+            "a paired comparison needs predictions of the same examples");
   EXPECT_EQ(message_of([&] {
               paired_bootstrap({}, {&b, 1});
             }),
-            "a paired bootstrap needs a run and an example on each side");
+            "a paired comparison needs a run and an example on each side");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Which results share a table where a protocol has settings by variant.
 #include "results/analysis/recipes.h"
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,6 +16,12 @@
 namespace lra {
 namespace {
 
+size_t column_of(const Table& table, const std::string& header) {
+  const auto at = std::ranges::find(table.columns, header, &Column::header);
+  if (at == table.columns.end()) throw std::runtime_error("no column " + header);
+  return static_cast<size_t>(at - table.columns.begin());
+}
+
 Result with_layers(const std::string& attention, int64_t layers) {
   Result r = example_result(attention);
   r.config["model"] = {{"layers", layers}, {"dropout", 0.1}};
@@ -25,6 +32,55 @@ Result with_layers(const std::string& attention, int64_t layers) {
 TEST(Recipes, WhatTheProtocolSetsByVariantSplitsNoTable) {
   const std::vector<Result> results{with_layers("standard", 1), with_layers("reformer", 4)};
   EXPECT_EQ(group_by_recipe(results).size(), 1u);
+}
+
+Result run_of(const std::string& task, const std::string& fingerprint, const std::string& folder,
+              double rate = 0) {
+  Result r = example_result("standard");
+  r.task = task;
+  r.data.fingerprint = fingerprint;
+  r.path = folder + "/runs/" + task + "/standard/result.json";
+  if (rate > 0) {
+    r.config["optimizer"] = {{"lr", rate}};
+    r.config["overridden"] = {"optimizer.lr"};
+  }
+  return r;
+}
+
+// "listops a, text b": the tasks of each group, and what tells their runs apart.
+std::vector<std::string> tasks_together(const std::vector<Result>& results) {
+  std::vector<std::string> texts;
+  for (const RecipeGroup& group : group_by_recipe(results)) {
+    std::vector<std::string> tasks;
+    for (const Result* r : group.results) {
+      const json* rate = r->setting("optimizer.lr");
+      tasks.push_back(r->task + " " + (rate == nullptr ? r->data.fingerprint : rate->dump()));
+    }
+    std::ranges::sort(tasks);
+    texts.push_back(fmt::format("{}", fmt::join(tasks, ", ")));
+  }
+  std::ranges::sort(texts);
+  return texts;
+}
+
+TEST(Recipes, TasksOfOneExperimentStandTogether) {
+  // Of equal values, though the rates of the tasks are not as many.
+  EXPECT_EQ(
+      tasks_together({run_of("listops", "l", "x", 0.1), run_of("listops", "l", "x", 0.3),
+                      run_of("listops", "l", "x", 1), run_of("text", "t", "x", 0.3),
+                      run_of("text", "t", "x", 1)}),
+      (std::vector<std::string>{"listops 0.1", "listops 0.3, text 0.3", "listops 1.0, text 1.0"}));
+  // Of one folder, where the values are the same and the data are not.
+  EXPECT_EQ(tasks_together({run_of("listops", "b", "one"), run_of("text", "a", "one"),
+                            run_of("listops", "a", "two"), run_of("text", "b", "two")}),
+            (std::vector<std::string>{"listops a, text b", "listops b, text a"}));
+  // Nothing tells: no average is of both.
+  EXPECT_EQ(tasks_together({run_of("listops", "b", "one"), run_of("text", "a", "one"),
+                            run_of("listops", "a", "one"), run_of("text", "b", "one")}),
+            (std::vector<std::string>{"listops a", "listops b", "text a", "text b"}));
+  // Each task's own value is one experiment.
+  EXPECT_EQ(tasks_together({run_of("listops", "l", "one", 0.1), run_of("text", "t", "two", 0.3)}),
+            (std::vector<std::string>{"listops 0.1, text 0.3"}));
 }
 
 TEST(Recipes, WhatItDoesNotSetByVariantDoes) {
@@ -96,8 +152,7 @@ TEST(Recipes, RegimesShareNoTableRankOrPublishedRow) {
 TEST(Recipes, LongFormsHaveAColumnOfRegimes) {
   const std::vector<Result> results = planted_mixture();
   for (const Table& table : {accuracy_long(results), results_long(results)}) {
-    const size_t regime = table.columns.size() - 2;
-    ASSERT_EQ(table.columns[regime].header, "regime");
+    const size_t regime = column_of(table, "regime");
     std::multiset<std::string> found;
     for (const auto& row : table.rows) found.insert(row[regime]);
     EXPECT_EQ(found, (std::multiset<std::string>{"2021", "2021", "later"})) << table.title;
@@ -111,10 +166,10 @@ TEST(Recipes, LongFormsHaveTheSettingsThatTellRecipesApart) {
   results[0].config["optimizer"] = {{"lr", 0.001}};
   results[1].config["optimizer"] = {{"lr", 0.1}};
   for (const Table& table : {accuracy_long(results), results_long(results)}) {
-    ASSERT_EQ(table.columns.back().header, "settings");
+    const size_t settings = column_of(table, "settings");
     ASSERT_EQ(table.rows.size(), 2u);
-    EXPECT_NE(table.rows[0].back(), table.rows[1].back()) << table.title;
-    EXPECT_TRUE(table.rows[0].back().starts_with("optimizer.lr=")) << table.rows[0].back();
+    EXPECT_NE(table.rows[0][settings], table.rows[1][settings]) << table.title;
+    EXPECT_TRUE(table.rows[0][settings].starts_with("optimizer.lr=")) << table.rows[0][settings];
   }
 }
 

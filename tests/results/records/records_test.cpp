@@ -106,6 +106,16 @@ TEST(Records, AResultSaysHowManyRunsSharedItsGpu) {
   EXPECT_TRUE(contains(refusal(broken), "sharing"));
 }
 
+TEST(Records, AnIntervalThatIsNotTheAccuracysIsNotBelieved) {
+  json record = make_result(example_result());
+  const stats::Interval right = parse_result(record).test->ci95;
+  record["test"]["ci95"] = {0.8, 0.9};
+  EXPECT_EQ(parse_result(record).test->ci95.low, right.low) << "it follows from the counts";
+  record["test"]["samples"] = 40;
+  EXPECT_EQ(refusal(record),
+            "field 'test.ci95' is [0.8, 0.9], which does not hold the accuracy, 0.370500");
+}
+
 TEST(Records, AMachineTellsItsCoresFromThoseThatCouldBeUsed) {
   Machine machine{.processor = "Xeon", .cores = 64, .usable_cores = 2, .memory_gib = 8};
   EXPECT_EQ(machine_text(machine), "Xeon, 2 of 64 cores, 8 GiB");

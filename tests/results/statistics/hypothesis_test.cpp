@@ -41,7 +41,13 @@ TEST(Hypothesis, RankSumEqualsScipys) {
                 1e-10 * p)
         << c;
   }
+  for (const json& c : cases) {
+    EXPECT_NEAR(share_above(c["a"].get<std::vector<double>>(), c["b"].get<std::vector<double>>()),
+                c["above"].get<double>(), 1e-12)
+        << c;
+  }
   EXPECT_EQ(rank_sum_p({}, std::vector<double>{1}), 1);
+  EXPECT_EQ(share_above({}, std::vector<double>{1}), 0.5);
 }
 
 TEST(Hypothesis, WelchEqualsScipys) {
@@ -50,6 +56,19 @@ TEST(Hypothesis, WelchEqualsScipys) {
   for (const json& c : cases) {
     const WelchTest test =
         welch_test(c["a"].get<std::vector<double>>(), c["b"].get<std::vector<double>>());
+    EXPECT_NEAR(test.p, c["p"].get<double>(), 1e-10) << c;
+    EXPECT_NEAR(test.difference.low, c["low"].get<double>(), 1e-9) << c;
+    EXPECT_NEAR(test.difference.high, c["high"].get<double>(), 1e-9) << c;
+  }
+}
+
+TEST(Hypothesis, WelchWithTheSamplingOfExamples) {
+  const json cases = fixture()["sampled_welch"];
+  ASSERT_EQ(cases.size(), 2u);
+  for (const json& c : cases) {
+    const WelchTest test =
+        welch_test(c["a"].get<std::vector<double>>(), c["b"].get<std::vector<double>>(),
+                   {.variance = c["variance"], .freedom = c["freedom"]});
     EXPECT_NEAR(test.p, c["p"].get<double>(), 1e-10) << c;
     EXPECT_NEAR(test.difference.low, c["low"].get<double>(), 1e-9) << c;
     EXPECT_NEAR(test.difference.high, c["high"].get<double>(), 1e-9) << c;

@@ -67,8 +67,8 @@ TEST(AccuracyTable, TheIntervalIsOfTheExamplesThatWereEvaluated) {
   EXPECT_EQ(interval(2048), "50.00 [47.84, 52.16]");
   Result run = example_result("nystrom");
   run.test = Accuracy{.accuracy = 0.5, .correct = 992, .count = 1984, .ci95 = {}};
-  EXPECT_TRUE(contains(text_of(accuracy_tables(std::vector<Result>{run})),
-                       "listops: 1984 test examples here, 2000 in the published runs"));
+  EXPECT_FALSE(contains(text_of(accuracy_tables(std::vector<Result>{run})), "test examples here"))
+      << "the released code drops an incomplete batch too";
 }
 
 TEST(AccuracyTable, SeveralSeedsShowTheirMeanAndStudentsInterval) {
@@ -322,7 +322,7 @@ TEST(AccuracyTable, NotesNameATestSetOfAnotherSize) {
   r.test = Accuracy{
       .accuracy = 0.5, .correct = 100, .count = 200, .ci95 = {0.43, 0.57}, .by_length = {}};
   EXPECT_TRUE(contains(text_of(accuracy_tables(std::vector<Result>{r})),
-                       "listops: 200 test examples here, 2000 in the published runs"));
+                       "listops: 200 test examples here, 1984 in the published runs"));
 }
 
 TEST(AccuracyTable, AProtocolThatNoPaperUsedHasNoPublishedRow) {

@@ -80,7 +80,7 @@ TEST(Diverged, TheSummaryNamesNoSuchAttentionAsTheHighest) {
   std::map<std::string, std::string> said;
   for (const auto& row : summary_table(records).rows) said[row[0]] = row[1];
   EXPECT_TRUE(said["highest accuracy"].starts_with("steady: ")) << said["highest accuracy"];
-  EXPECT_EQ(said["not learned"], "listops: shaky");
+  EXPECT_EQ(said["not learned"], "listops: shaky (learned 2/4)");
   EXPECT_EQ(said["not ok"], "2 diverged");
 }
 

@@ -1,0 +1,127 @@
+#include "results/analysis/identities.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <string_view>
+
+#include "embedded_earlier.h"
+#include "results/analysis/changed_settings.h"
+#include "results/records/json_line.h"
+
+namespace lra {
+namespace {
+
+// What makes a run itself and not its recipe.
+constexpr std::string_view kNotSettings[] = {"task", "attention", "protocol",   "regime",
+                                             "seed", "dtype",     "overridden", "by_attention"};
+
+void flatten(const json& value, const std::string& path, DottedSettings& settings) {
+  if (!value.is_object()) {
+    if (!rounds_only(path)) settings[path] = json_line(value);
+    return;
+  }
+  for (const auto& [key, inner] : value.items()) {
+    if (path.empty() && std::ranges::count(kNotSettings, key) > 0) continue;
+    flatten(inner, path.empty() ? key : path + "." + key, settings);
+  }
+}
+
+// Settings that came after the first records, and what runs did before.
+const DottedSettings& settings_since() {
+  static const DottedSettings since = [] {
+    DottedSettings values;
+    for (const auto& [stem, text] : embedded_earlier) {
+      if (stem == "settings") flatten(json::parse(text), "", values);
+    }
+    return values;
+  }();
+  return since;
+}
+
+using LabelOf = std::function<std::string(const Result&)>;
+
+// The values that were set over the protocol's.
+std::string label_by_values(const Result& r) {
+  return fmt::format("{}", fmt::join(overridden_settings(r), "; "));
+}
+
+// The folder that has runs/TASK/ATTENTION in it, as a suite's.
+std::string label_by_folder(const Result& r) {
+  const size_t at = r.path.rfind("/" + r.task + "/");
+  return at == std::string::npos ? "" : r.path.substr(0, at);
+}
+
+// The label of every identity; nothing where one has two, or a label two identities of a task.
+IdentityLabels labels_by(const OwnIdentity& own, const LabelOf& label) {
+  IdentityLabels labels;
+  std::map<std::pair<std::string, std::string>, const Identity*> taken;  // by (task, label)
+  for (const auto& [r, identity] : own) {
+    const std::string text = label(*r);
+    const bool same = labels.try_emplace({r->task, identity}, text).first->second == text;
+    const Identity* of_label = taken.try_emplace({r->task, text}, &identity).first->second;
+    if (!same || *of_label != identity) return {};
+  }
+  return labels;
+}
+
+}  // namespace
+
+DottedSettings settings_of(const Result& r) {
+  DottedSettings settings;
+  flatten(r.config, "", settings);
+  if (settings.empty()) return settings;
+  settings.insert(settings_since().begin(), settings_since().end());
+  // What it started from, but for the one run that was; of two runs in one the settings say it.
+  if (r.pretrained && !r.has_pretraining()) {
+    settings["pretrained.objective"] = r.pretrained->objective;
+    settings["pretrained.steps"] = json_line(r.pretrained->steps);
+    settings["pretrained.samples"] = json_line(r.pretrained->samples);
+  }
+  // What the protocol itself gives every variant its own value of belongs to the variant.
+  std::set<std::string> own;
+  if (const auto it = r.config.find("by_attention"); it != r.config.end() && it->is_array()) {
+    for (const json& key : *it) {
+      if (key.is_string()) own.insert(key.get<std::string>());
+    }
+  }
+  for (const std::string& text : r.overridden()) own.erase(split_override(text).first);
+  for (const std::string& key : own) settings.erase(key);
+  return settings;
+}
+
+OwnIdentity own_identities(const std::vector<const Result*>& members, Identities& identities) {
+  for (const Result* r : members) {
+    auto& of_task = identities[r->task];
+    if (!r->data.fingerprint.empty()) of_task.emplace(r->data.fingerprint, settings_of(*r));
+  }
+  OwnIdentity own;
+  for (const Result* r : members) {
+    Identity identity{r->data.fingerprint, settings_of(*r)};
+    auto& of_task = identities[r->task];
+    if (identity.first.empty()) {
+      const auto place = std::find_if(of_task.begin(), of_task.end(), [&](const Identity& known) {
+        return identity.second.empty() || known.second == identity.second;
+      });
+      if (place == of_task.end()) {
+        of_task.insert(identity);
+      } else {
+        identity = *place;
+      }
+    }
+    own[r] = identity;
+  }
+  return own;
+}
+
+IdentityLabels identity_labels(const Identities& identities, const OwnIdentity& own) {
+  const bool single = std::ranges::all_of(
+      identities, [](const auto& of_task) { return of_task.second.size() <= 1; });
+  if (single) return labels_by(own, [](const Result&) { return ""; });
+  IdentityLabels labels = labels_by(own, label_by_values);
+  return labels.empty() ? labels_by(own, label_by_folder) : labels;
+}
+
+}  // namespace lra

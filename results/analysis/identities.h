@@ -1,0 +1,36 @@
+// What the runs of a task have in common that may stand in one table: their data and settings.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "results/records/result.h"
+
+namespace lra {
+
+using DottedSettings = std::map<std::string, std::string>;  // dotted key -> value
+
+/// What a run was trained with, but for what makes it itself, as its attention and seed, and for
+/// what the protocol gives every variant its own value of.
+DottedSettings settings_of(const Result& result);
+
+using Identity = std::pair<std::string, DottedSettings>;       // data fingerprint, settings
+using Identities = std::map<std::string, std::set<Identity>>;  // by task
+using OwnIdentity = std::map<const Result*, Identity>;
+
+/// That of each run, and all of them by task. A run that ended before it read its data has that of
+/// others of its task.
+OwnIdentity own_identities(const std::vector<const Result*>& members, Identities& identities);
+
+using IdentityLabels = std::map<std::pair<std::string, Identity>, std::string>;  // (task, it)
+
+/// The group of each identity, by name: where no task has two, all are of one. Else those go
+/// together that were set over the protocol alike, or that lie in one suite's folder; where neither
+/// tells, none has a label, as an average over tasks would be of experiments that have nothing to
+/// do with each other.
+IdentityLabels identity_labels(const Identities& identities, const OwnIdentity& own);
+
+}  // namespace lra
