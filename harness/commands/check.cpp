@@ -73,7 +73,9 @@ void run_check(const CheckOptions& options) {
 
   const Findings findings =
       check_attention(request, options.as_json ? SeenVerdict() : SeenVerdict(print_verdict));
-  const std::string name = request.attention.text();
+  std::string name = request.attention.text();
+  if (!findings.meant.empty())
+    name += fmt::format(" ({} under {})", findings.meant, request.protocol);
   if (options.as_json) {
     print_json(findings.record());
   } else {
@@ -126,7 +128,7 @@ void add_check_command(CLI::App& app) {
                       "Also build the protocol's model for this task, and try whether every token "
                       "can change its answer");
   command->add_option("--protocol", options->request.protocol,
-                      "Whose sizes and model these are; default lra-strict");
+                      "Whose sizes, options and model these are, with --task; default lra-strict");
   command->add_option("--device", options->request.device, "cpu, cuda or cuda:N")
       ->capture_default_str();
   command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();

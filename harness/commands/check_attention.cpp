@@ -18,9 +18,10 @@ using contract::Grade;
 using contract::Verdict;
 
 constexpr const char* kReach = "reach";
+constexpr const char* kCheckedProtocol = "lra-strict";  // its models are of one size
 
 Config config_of(const CheckRequest& given) {
-  return make_config(load_protocol(given.protocol.empty() ? "lra-strict" : given.protocol),
+  return make_config(load_protocol(given.protocol.empty() ? kCheckedProtocol : given.protocol),
                      given.task.empty() ? tasks().front()->name : given.task, given.attention, {},
                      0, "float32");
 }
@@ -55,8 +56,7 @@ void check_can_be_made(const ContractSubject& subject) {
 }
 
 ContractSubject subject_of(const CheckRequest& given) {
-  ContractSubject subject = subject_in_model(given.attention, config_of(given).settings,
-                                             host::parse_device(given.device));
+  ContractSubject subject = subject_in_model(config_of(given), host::parse_device(given.device));
   AttentionContext& context = subject.context;
   if (given.heads > 0) context.heads = given.heads;
   if (given.head_dim > 0) context.head_dim = given.head_dim;
@@ -94,9 +94,13 @@ json Findings::record() const {
 }
 
 Findings check_attention(const CheckRequest& given, const SeenVerdict& seen) {
+  if (!given.protocol.empty() && given.protocol != kCheckedProtocol && given.task.empty())
+    throw UsageError("a protocol's sizes and options differ by task: give its task too (--task)");
   Findings findings;
   findings.subject = subject_of(given);
-  findings.attention = given.attention.name;
+  const AttentionSpec meant = config_of(given).attention;
+  findings.attention = meant.name;
+  if (meant.name != given.attention.name) findings.meant = meant.text();
   const KeptRandomStates kept(findings.subject.device);
   check_can_be_made(findings.subject);
   bool stopped = false;

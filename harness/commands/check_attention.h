@@ -22,6 +22,8 @@ struct CheckRequest {
 struct Findings {
   contract::ContractSubject subject;
   std::string attention;               // its name
+  std::string meant;                   // "" where it is the one that was named; else what the
+                                       // protocol means by that, "local_tay2020"
   std::vector<std::string> broken[3];  // by grade
   int64_t held = 0, tried = 0, clauses = 0;
   json tries = json::array();

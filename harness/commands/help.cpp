@@ -2,9 +2,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "attention_variants/base/text.h"
 #include "attention_variants/registry.h"
 #include "harness/commands/commands.h"
 #include "lra/config/budget.h"
@@ -43,15 +47,17 @@ void print_help(CLI::App& app, const Words& words) {
   fmt::print("{}", command->get_formatter()->make_help(command, path, CLI::AppFormatMode::Normal));
 }
 
-// A command line so far, "lra list", and the words that may follow it.
-struct Followers {
-  std::string path;
-  Words words;
-};
-
 struct Named {
   std::string where;  // an option, or a command whose first word is a name
   Words names;
+};
+
+// A command line so far, "lra list", the words that may follow it, and its options that take a
+// value: with those that are known, or none.
+struct Followers {
+  std::string path;
+  Words words;
+  std::vector<Named> values;
 };
 
 // Where names that are known here may stand.
@@ -73,19 +79,58 @@ std::vector<Named> named_values() {
           {"lra completion", kShells}};
 }
 
-void collect(CLI::App& app, const std::string& path, std::vector<Followers>& all) {
-  Followers here{.path = path, .words = {}};
-  for (const Named& each : named_values()) {
-    if (each.where == path) here.words = each.names;
-  }
-  if (path == "lra help") here.words = all.front().words;
+// Of an option that takes one of several words, which CLI11 writes as "{a,b}" behind its type.
+Words choices_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const size_t open = type.find('{'), close = type.find('}', open);
+  Words words;
+  if (open == std::string::npos || close == std::string::npos) return words;
+  for (const std::string& word : split_at_commas(type.substr(open + 1, close - open - 1)))
+    words.emplace_back(strip(word));
+  return words;
+}
+
+void collect(CLI::App& app, const std::string& path, const std::vector<Named>& named,
+             std::vector<Followers>& all) {
+  Followers here{.path = path, .words = {}, .values = {}};
+  const auto names_of = [&named](const std::string& where) {
+    const auto it = std::ranges::find(named, where, &Named::where);
+    return it == named.end() ? Words() : it->names;
+  };
+  here.words = names_of(path);
   const std::vector<CLI::App*> commands = shown_commands(app);
   for (const CLI::App* sub : commands) here.words.push_back(sub->get_name());
+  Followers help{.path = "lra help" + path.substr(std::string("lra").size()),
+                 .words = here.words,
+                 .values = {}};
   for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) here.words.push_back("--" + name);
+    if (option->get_group().empty()) continue;  // of our own processes
+    for (const std::string& name : option->get_lnames()) {
+      here.words.push_back("--" + name);
+      if (option->get_items_expected_max() == 0) continue;
+      Words known = names_of("--" + name);
+      here.values.push_back({"--" + name, known.empty() ? choices_of(*option) : known});
+    }
   }
-  all.push_back(std::move(here));
-  for (CLI::App* sub : commands) collect(*sub, path + " " + sub->get_name(), all);
+  const bool is_help = path == "lra help";
+  if (!is_help) all.push_back(std::move(here));
+  if (!commands.empty()) all.push_back(std::move(help));
+  for (CLI::App* sub : commands) collect(*sub, path + " " + sub->get_name(), named, all);
+}
+
+// "'lra train --task'|'lra check --task'" and the words, a pair for each list of words; behind
+// them the options whose values are not known.
+std::vector<std::pair<std::string, Words>> value_cases(const std::vector<Followers>& all,
+                                                       const char* between) {
+  std::map<Words, Words> options;  // by the words
+  for (const Followers& each : all) {
+    for (const auto& [option, words] : each.values)
+      options[words].push_back(fmt::format("'{} {}'", each.path, option));
+  }
+  std::vector<std::pair<std::string, Words>> cases;
+  for (const auto& [words, names] : options)
+    cases.emplace_back(fmt::format("{}", fmt::join(names, between)), words);
+  return cases;
 }
 
 std::string bash_script(const std::vector<Followers>& all) {
@@ -99,11 +144,9 @@ std::string bash_script(const std::vector<Followers>& all) {
   for (size_t i = 1; i < all.size(); ++i) paths.push_back(fmt::format("'{}'", all[i].path));
   text += fmt::format("      {}) command=\"$command $word\" ;;\n    esac\n  done\n",
                       fmt::join(paths, "|"));
-  text += "  case \"$previous\" in\n";
-  for (const auto& [option, values] : named_values()) {
-    if (option.starts_with('-'))
-      text += fmt::format("    {}) words='{}' ;;\n", option, fmt::join(values, " "));
-  }
+  text += "  case \"$command $previous\" in\n";
+  for (const auto& [options, words] : value_cases(all, "|"))
+    text += fmt::format("    {}) words='{}' ;;\n", options, fmt::join(words, " "));
   text += "    *) case \"$command\" in\n";
   for (const Followers& each : all)
     text += fmt::format("      '{}') words='{}' ;;\n", each.path, fmt::join(each.words, " "));
@@ -127,12 +170,12 @@ std::string fish_script(const std::vector<Followers>& all) {
       "        set path \"$path $word\"\n"
       "    end\n"
       "  end\n"
-      "  switch $words[-1]\n",
+      "  switch \"$path $words[-1]\"\n",
       fmt::join(paths, " "));
-  for (const auto& [option, values] : named_values()) {
-    if (!option.starts_with('-')) continue;
-    text += fmt::format("    case '{}'\n      printf '%s\\n' {}\n      return\n", option,
-                        fmt::join(values, " "));
+  for (const auto& [options, words] : value_cases(all, " ")) {
+    text += fmt::format("    case {}\n", options);
+    if (!words.empty()) text += fmt::format("      printf '%s\\n' {}\n", fmt::join(words, " "));
+    text += "      return\n";
   }
   text += "  end\n  switch \"$path\"\n";
   for (const Followers& each : all) {
@@ -144,7 +187,7 @@ std::string fish_script(const std::vector<Followers>& all) {
 
 void print_completion(CLI::App& app, const std::string& shell) {
   std::vector<Followers> all;
-  collect(app, app.get_name(), all);
+  collect(app, app.get_name(), named_values(), all);
   if (shell == "fish") {
     fmt::print("{}", fish_script(all));
     return;

@@ -63,7 +63,8 @@ void add_selfcheck_command(CLI::App& app) {
           fmt::format("Comma list; default: all: {}", fmt::join(selfcheck::check_names(), ", ")))
       ->delimiter(',');
   command->add_option("--threads", request.threads, "0 = all processors")->capture_default_str();
-  command->add_option("--out", request.out, "JSONL file, a line a check; must not be there yet");
+  command->add_option("--out", request.out,
+                      "REQUIRED. JSONL file, a line a check; must not be there yet");
   command->add_option("--child", options->child)->group("");  // of our own processes
   command->callback([options] { run_selfcheck_command(*options); });
 }

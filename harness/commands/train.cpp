@@ -133,6 +133,15 @@ std::string attention_of(const std::string& run) {
   return config.contains(name) && config[name].is_string() ? config[name].get<std::string>() : "";
 }
 
+// What a split is in this run, where it is not the one of that name; "" where it is.
+std::string place_of(const std::string& split, const Config& config) {
+  if (config.settings.evaluation.dev == DevSplit::dev) return "";
+  if (split == "dev") return "dev is the test split in this run (evaluation.dev=test)";
+  if (split == "train")
+    return "train alone: this run trained on the dev split too (evaluation.dev=test)";
+  return "";
+}
+
 void run_evaluate(const EvaluateOptions& options, Processes* processes) {
   torch::Device device = torch::kCPU;
   run_collective(processes, [&] { device = own_device(options.device, processes); });
@@ -149,6 +158,8 @@ void run_evaluate(const EvaluateOptions& options, Processes* processes) {
       evaluate(*run.model, evaluation_split(run.data, run.config, options.split), run.config,
                device, options.split, processes);
   if (!is_rank_zero(processes)) return;
+  const std::string where = place_of(options.split, run.config);
+  if (!where.empty()) host::say(where);
   const Accuracy accuracy = accuracy_of(evaluation, run.config.settings.input.length);
   const std::string metric = metric_of(run.config.settings.training.objective);
   if (options.as_json) {

@@ -1,6 +1,8 @@
 #include "attention_variants/python_host.h"
 #include "harness/fidelity/experiments.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "harness/host/memory.h"
@@ -119,6 +121,16 @@ FidelityInputs in_float(FidelityInputs inputs) {
   return inputs;
 }
 
+// The one cell of an attention whose every budget takes too much work.
+void add_too_much(Session& session, Fidelity record) {
+  record.budget.clear();
+  record.budget_value = 0;
+  session.add(record, [](Fidelity&, Measures&) -> bool {
+    throw Unsupported(
+        fmt::format("takes over {:g} times the operations of softmax attention", kMostWork));
+  });
+}
+
 void sweep(Session& session, const FidelityRequest& request,
            const std::vector<AttentionSpec>& specs, const FidelityInputs& given) {
   // Made when needed, in a cell, which says where memory ends.
@@ -126,11 +138,19 @@ void sweep(Session& session, const FidelityRequest& request,
   std::vector<torch::Tensor> exact(static_cast<size_t>(given.trials()));
   auto cells = swept_cells(session, specs, given);
   session.begin(4, given, std::ssize(cells));
-  for (auto& [record, spec] : cells) {
-    session.add(record, [&, &spec = spec](Fidelity& into, Measures& measures) {
-      if (!inputs) inputs = in_float(given);
-      return approximate(request, spec, *inputs, exact, into, measures);
-    });
+  for (size_t i = 0; i < cells.size();) {
+    const Fidelity first = cells[i].first;
+    size_t left_out = 0, of = 0;
+    for (; i < cells.size() && cells[i].first.attention.label == first.attention.label; ++i, ++of) {
+      const AttentionSpec& spec = cells[i].second;
+      session.add(cells[i].first, [&](Fidelity& into, Measures& measures) {
+        if (!inputs) inputs = in_float(given);
+        const bool wanted = approximate(request, spec, *inputs, exact, into, measures);
+        left_out += wanted ? 0 : 1;
+        return wanted;
+      });
+    }
+    if (left_out == of) add_too_much(session, first);
   }
 }
 

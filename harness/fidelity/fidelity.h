@@ -41,7 +41,8 @@ inline constexpr std::array<int64_t, 3> kIterationLandmarks = {32, 64, 128};
 /// 4. Every attention with a budget option, or that approaches softmax or is softmax, at n = 512 to
 ///    8192 (float32, 2 heads of 32): relative error of the "output" over powers of two of its
 ///    budget up to n, with time and memory. Budgets that take over kMostWork times exact
-///    attention's operations are left out. Parameters are as initialised.
+///    attention's operations are left out; where all do, one cell says so. Parameters are as
+///    initialised.
 /// All but the first two also on the trained inputs. What cannot run is a cell with its status and
 /// reason; where memory for the inputs of a length runs out, one an attention, without a budget.
 /// Throws Interrupted after Ctrl-C. Returns how many cells the file holds.

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "attention_variants/base/files.h"
 #include "attention_variants/ops/rotary.h"
 #include "harness/training/evaluation.h"
@@ -79,9 +81,9 @@ TrainedInputs::TrainedInputs(const std::filesystem::path& run, const std::filesy
 
 std::vector<FidelityInputs> TrainedInputs::layers(int64_t trials, int64_t length) const {
   const LoaderOptions loader = loader_options(run_.config);
-  if (length > loader.length)
-    throw Unsupported(
-        fmt::format("the run's model reads {} tokens, not {}", loader.length, length));
+  const int64_t most = loader.cut == 0 ? loader.length : std::min(loader.length, loader.cut);
+  if (length > most)
+    throw Unsupported(fmt::format("the run's model reads {} tokens, not {}", most, length));
   const Split& dev = evaluation_split(run_.data, run_.config, "dev");
   std::vector<int64_t> chosen;
   for (int64_t i = 0; i < dev.size() && std::ssize(chosen) < trials; ++i) {

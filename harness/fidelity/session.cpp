@@ -54,6 +54,8 @@ std::vector<FidelityInputs> Session::with_trained(int64_t experiment, const Inpu
   } catch (const std::exception& error) {
     if (dynamic_cast<const Unsupported*>(&error) == nullptr && !host::is_out_of_memory(error))
       throw;
+    host::say(fmt::format("--run: nothing of experiment {} at length {}: {}", experiment,
+                          sizes.length, first_line(error)));
     sizes.heads = trained_->heads();
     sizes.head_dim = trained_->head_dim();
     add_failed(experiment, sizes, trained_->data(), attentions);

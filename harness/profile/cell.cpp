@@ -114,7 +114,9 @@ ProfileCell validated_cell(ProfileCell cell) {
 
 Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t threads) {
   Profile record;
-  record.attention = {.name = cell.attention.name, .label = cell.attention.text()};
+  const AttentionSpec meant =
+      cell.scope == ProfileScope::model ? config_of(cell).attention : cell.attention;
+  record.attention = {.name = meant.name, .label = meant.text()};
   record.length = cell.length;
   record.batch = cell.batch;
   record.batch_policy = cell.batch_policy;

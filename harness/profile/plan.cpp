@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <optional>
 
 #include "harness/host/progress.h"
@@ -129,6 +130,21 @@ void find_largest_batches(ProfilePlan& plan) {
   }
 }
 
+// Two names of one attention under the protocol would be measured against each other.
+void check_meant_once(const std::vector<ProfileCell>& cells) {
+  std::map<std::string, std::string> names;  // by what is meant
+  for (const ProfileCell& cell : cells) {
+    if (cell.scope != ProfileScope::model || cell.length != cells.front().length) continue;
+    const std::string name = cell.attention.text(), meant = config_of(cell).attention.text();
+    const auto [it, is_new] = names.try_emplace(meant, name);
+    if (!is_new) {
+      throw UsageError(
+          fmt::format("--attentions: {} and {} are both {} under protocol {}: give one", it->second,
+                      name, meant, cell.protocol));
+    }
+  }
+}
+
 }  // namespace
 
 ProfilePlan plan_profile(const ProfileRequest& request, ProfilePlan plan) {
@@ -162,6 +178,7 @@ ProfilePlan plan_profile(const ProfileRequest& request, ProfilePlan plan) {
       plan.cells.push_back(std::move(cell));
     }
   }
+  check_meant_once(plan.cells);
   // Only now, as it is work: what is wrong was found above.
   if (batch.kind == BatchRule::Kind::largest) find_largest_batches(plan);
   if (!plan.peers.empty()) plan.cells = with_peers(plan.cells, list_peers(plan.peers));

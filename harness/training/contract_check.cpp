@@ -47,17 +47,17 @@ void warn_of(const AttentionSpec& attention, const std::vector<Verdict>& failed,
 
 }  // namespace
 
-contract::ContractSubject subject_in_model(const AttentionSpec& attention, const Settings& settings,
-                                           torch::Device device) {
-  contract::ContractSubject subject = contract::contract_subject(attention);
-  const ModelOptions& model = settings.model;
+contract::ContractSubject subject_in_model(const Config& config, torch::Device device) {
+  contract::ContractSubject subject = contract::contract_subject(
+      {.name = config.attention.name, .options = config.attention_options});
+  const ModelOptions& model = config.settings.model;
   subject.device = device;
   subject.context.heads = model.heads;
   subject.context.head_dim = model.head_dim;
   subject.context.width = model.width;
   subject.context.causal = model.causal;
   subject.context.rotary_base = model.rotation();
-  subject.context.kernels = settings.kernels;
+  subject.context.kernels = config.settings.kernels;
   return subject;
 }
 
@@ -70,8 +70,7 @@ std::optional<ContractRecord> contract_of(const TrainRequest& request, const Run
   const AttentionSpec& attention = request.config.attention;
   if (!request.check && !contract::is_own(attention.name)) return std::nullopt;
   const KeptRandomStates kept(request.device);
-  const contract::ContractSubject subject =
-      subject_in_model(attention, request.config.settings, request.device);
+  const contract::ContractSubject subject = subject_in_model(request.config, request.device);
   ContractRecord record;
   const std::vector<Verdict> failed = failed_clauses(subject, record);
   for (const Verdict& verdict : failed)

@@ -9,9 +9,9 @@
 
 namespace lra {
 
-/// An attention as the model of these settings has it, to try the contract on.
-contract::ContractSubject subject_in_model(const AttentionSpec& attention, const Settings& settings,
-                                           torch::Device device);
+/// The attention as a run's model has it, with the options that the protocol gives it, to try the
+/// contract on.
+contract::ContractSubject subject_in_model(const Config& config, torch::Device device);
 
 /// What the run's folder says of its attention's contract where the run goes on at `step`; else
 /// the clauses tried now, at the sizes of the run, where the attention is the user's own or the

@@ -28,6 +28,10 @@ OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path
   auto model = std::make_shared<Model>(task(config.task, reading), modelled);
   model->to(device);
   const auto file = run / (checkpoint == CheckpointKind::best ? kBestCheckpoint : kLastCheckpoint);
+  if (!std::filesystem::exists(file) && std::filesystem::exists(run / kResultFile)) {
+    throw Error(run.string() + " has no " + file.filename().string() +
+                ", though the run has ended; the same lra train with --overwrite makes it anew");
+  }
   if (!std::filesystem::exists(file)) {
     throw Error(run.string() + " has no " + file.filename().string() +
                 " yet; the same lra train with --resume goes on with the run");

@@ -247,8 +247,10 @@ void start_from(Origin& origin, Model& model, Config& config) {
 Status train(const TrainRequest& request) {
   if (request.config.settings.pretraining.empty()) return train_run(request);
   if (!request.init_from.empty()) {
-    throw UsageError("--init-from is of runs without pretraining of their own; protocol " +
-                     request.config.protocol + " has it in its settings (pretraining)");
+    throw UsageError(
+        "--init-from is of runs without pretraining of their own; the settings in effect, of "
+        "protocol " +
+        request.config.protocol + " and --set, have it (pretraining)");
   }
   TrainRequest second = request;
   second.init_from = request.run / kPretrainingFolder;

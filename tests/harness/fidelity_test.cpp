@@ -178,6 +178,20 @@ TEST_F(FidelityTest, WhatCannotRunIsACellWithItsReason) {
   EXPECT_FALSE(all[0].reason.empty());
 }
 
+TEST_F(FidelityTest, WhereEveryBudgetIsTooMuchWorkACellSaysSo) {
+  const fidelity::FidelityRequest request{.experiments = {4},
+                                          .lengths = {16},
+                                          .trials = 1,
+                                          .attentions = parse_attentions("skyformer,standard")};
+  const auto all = measure(request);
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].status, Status::unsupported);
+  EXPECT_EQ(all[0].reason, "takes over 8 times the operations of softmax attention");
+  EXPECT_EQ(all[0].budget, "");
+  EXPECT_EQ(all[1].status, Status::ok) << all[1].reason;
+  EXPECT_EQ(measure(request).size(), 2u) << "a second call adds none";
+}
+
 TEST_F(FidelityTest, WhereInputsTakeTooMuchMemoryACellAnAttentionSaysSo) {
   fidelity::FidelityRequest request{.experiments = {1, 2, 3, 4},
                                     .lengths = {256},
@@ -323,6 +337,17 @@ void TrainedFidelityTest::expect_what_layers_see() const {
     const torch::Tensor out = torch::linear(joined, state["output.weight"], state["output.bias"]);
     EXPECT_LT((out - attention.forward(seen[layer], mask)).abs().max().item<double>(), 1e-5);
   }
+}
+
+class CutFidelityTest : public TrainedFidelityTest {
+ protected:
+  std::vector<std::string> sets() const override { return {"input.cut=24"}; }
+};
+
+TEST_F(CutFidelityTest, TakesNoMoreThanTheModelReads) {
+  const fidelity::TrainedInputs inputs(run_, {}, torch::kCPU);
+  EXPECT_EQ(inputs.layers(2, 24).size(), 2u);
+  EXPECT_EQ(error_text([&] { inputs.layers(2, 25); }), "the run's model reads 24 tokens, not 25");
 }
 
 TEST_F(TrainedFidelityTest, SeesWhatTheModelsLayersSee) { expect_what_layers_see(); }

@@ -1,6 +1,8 @@
 // ListOps: LRA's own files, basic_{train,val,test}.tsv: `Source` and `Target` separated by a tab,
 // no quoting, CRLF or LF.
 #include <charconv>
+#include <memory>
+#include <vector>
 
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/text.h"
@@ -81,8 +83,14 @@ void write_tsv(const PreparedData& data, const fs::path& out) {
   fs::create_directories(out, error);
   if (error) throw Error("cannot write " + out.string() + ": " + error.message());
   for (const auto& [name, file_name] : kFiles) {
+    if (fs::exists(out / file_name))
+      throw Error((out / file_name).string() +
+                  " is there already; remove it, or choose another --out");
+  }
+  std::vector<std::unique_ptr<AtomicFile>> files;
+  for (const auto& [name, file_name] : kFiles) {
     const Split& split = data.split(name);
-    AtomicFile file(out / file_name);
+    AtomicFile& file = *files.emplace_back(std::make_unique<AtomicFile>(out / file_name));
     std::string text = "Source\tTarget\r\n";
     std::vector<int64_t> wide;
     for (int64_t i = 0; i < split.size(); ++i) {
@@ -95,8 +103,8 @@ void write_tsv(const PreparedData& data, const fs::path& out) {
       text.clear();
     }
     file.write(text);
-    file.commit();
   }
+  for (const auto& file : files) file->commit();
 }
 
 }  // namespace lra::listops

@@ -54,7 +54,7 @@ struct PartFolder {
 };
 
 // The folders of `part` ("pathfinder32/curv_baseline") in the folder given: that of the release,
-// one it was unpacked to, or pathfinder32 itself.
+// one it was unpacked to, or pathfinder32 itself. None where it lies deeper.
 std::vector<PartFolder> folders_of(const fs::path& given, const fs::path& part) {
   const fs::path source = fs::absolute(given / "").lexically_normal().parent_path();
   const fs::path nested = fs::path("lra_release") / part;
@@ -69,7 +69,6 @@ std::vector<PartFolder> folders_of(const fs::path& given, const fs::path& part) 
   };
   for (const fs::path& name : {"lra_release" / nested, nested, part}) add(name);
   if (folders.empty() && source.filename() == part.parent_path()) add(part.filename());
-  if (folders.empty()) throw Error(given.string() + " holds no folder " + part.string());
   return folders;
 }
 
@@ -148,6 +147,8 @@ Files read_files(const PrepareOptions& options, const std::string& part) {
     files.images.erase(name);
     files.metadata.erase(name);
   }
+  if (source.folder() && copies.folders().empty())
+    throw Error(options.source.string() + " holds no folder " + part);
   if (files.metadata.empty())
     throw Error(options.source.string() + " holds no " + part + "/metadata/*.npy");
   files.where = wheres.at(files.folder);

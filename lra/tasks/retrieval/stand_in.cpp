@@ -29,12 +29,17 @@ Halves halves_of(std::string_view text) {
   return {strip(text.substr(0, cut)), strip(text.substr(cut))};
 }
 
-// Two reviews give two pairs, either both of label 1 or both of label 0.
+// Two reviews of one sentiment give two pairs, either both of label 1 or both of label 0; as many
+// couples do one as the other.
 SplitWriter pairs_of(const std::vector<text::Review>& reviews, std::vector<size_t> chosen,
                      const std::string& split, const PrepareOptions& options, uint64_t stream) {
-  if (chosen.size() % 2 != 0) {
-    throw UsageError("pairs are made of two reviews each, so --" + split + " should be even, not " +
-                     std::to_string(chosen.size()));
+  const auto positive =
+      std::ranges::count_if(chosen, [&](size_t i) { return reviews[i].label != 0; });
+  if (chosen.size() % 4 != 0 || positive % 2 != 0) {
+    throw UsageError(
+        "pairs are made of two reviews of one sentiment, and half of them have either "
+        "label, so --" +
+        split + " should be a multiple of 4, not " + std::to_string(chosen.size()));
   }
   std::ranges::sort(chosen, {}, [&](size_t i) {
     return std::tuple(reviews[i].label, reviews[i].text.size(), reviews[i].id);

@@ -125,6 +125,21 @@ TEST(CheckTest, StopsAtAWrongShapeAndNamesTheSizes) {
   EXPECT_NE(result.out.find("18 not tried"), std::string::npos) << result.out;
 }
 
+TEST(CheckTest, TriesWhatTheProtocolMeans) {
+  const ProgramResult local = check("local", {"--protocol", "tay2020", "--task", "listops"});
+  EXPECT_EQ(local.status, 1) << local.text();
+  EXPECT_TRUE(clause_line(local, "padding invariance").find("FAILS") != std::string::npos);
+  EXPECT_NE(local.out.find("local (local_tay2020 under tay2020): "), std::string::npos)
+      << local.out;
+  const ProgramResult record =
+      check("reformer", {"--protocol", "nystromformer2021", "--task", "listops", "--json"});
+  EXPECT_EQ(json::parse(record.out)["attention"]["options"]["redraw"], "forward") << record.text();
+  const ProgramResult without = check("linear", {"--protocol", "recall"});
+  EXPECT_EQ(without.status, 2);
+  EXPECT_NE(without.err.find("differ by task: give its task too (--task)"), std::string::npos)
+      << without.err;
+}
+
 TEST(CheckTest, ExplainsAClause) {
   for (const size_t i : {0, 6}) {
     const contract::ContractClause clause = contract::contract_clauses().at(i);

@@ -117,6 +117,11 @@ TEST(HelpTest, BashCompletesCommandsOptionsAndNames) {
   EXPECT_EQ(completed("lra protocol show t", 3), "tay2020\n");
   EXPECT_EQ(completed("lra list attentions nys", 3), "nystrom\n");
   EXPECT_EQ(completed("lra help tr", 2), "train\n");
+  EXPECT_EQ(completed("lra help data pre", 3), "prepare\n");
+  EXPECT_EQ(completed("lra evaluate --split t", 3), "train test\n");
+  EXPECT_EQ(completed("lra evaluate --checkpoint b", 3), "best\n");
+  EXPECT_EQ(completed("lra train --threads -", 3), "\n") << "a number comes there";
+  EXPECT_EQ(completed("lra profile --chi", 2), "\n") << "of our own processes";
   const std::string zsh = output_of({"completion", "zsh"});
   EXPECT_NE(zsh.find("bashcompinit"), std::string::npos);
   // To zsh $path is $PATH, and a name after the colon of a slice a modifier.

@@ -66,7 +66,13 @@ TEST_F(RunCommandTest, EvaluateRefusesACheckpointItCannotTrust) {
   fs::remove(best);
   expect_refusal(
       evaluate_words(), 1,
+      "has no checkpoint-best.safetensors, though the run has ended; the same lra train with "
+      "--overwrite makes it anew");
+  fs::rename(run_ / kResultFile, run_ / "aside");
+  expect_refusal(
+      evaluate_words(), 1,
       "has no checkpoint-best.safetensors yet; the same lra train with --resume goes on");
+  fs::rename(run_ / "aside", run_ / kResultFile);
   EXPECT_EQ(run_program(evaluate_words({"--checkpoint", "last"})).status, 0) << "it is not needed";
 
   write_file(best, whole.substr(0, whole.size() / 2));

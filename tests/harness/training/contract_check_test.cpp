@@ -49,6 +49,18 @@ TEST(ContractOwner, AVariantOfOursIsNotTheUsers) {
   EXPECT_THROW(contract::is_own("none"), UsageError);
 }
 
+// Options that the protocol gives an attention are tried with it.
+TEST_F(ContractRun, TriesWhatTheProtocolMakesOfAnAttention) {
+  const std::vector<std::string> released = {"--protocol", "nystromformer2021", "--check"};
+  const ProgramResult trained = train("released", "nystrom", released);
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  EXPECT_NE(trained.err.find("fails 'batch invariance', wrong: "), std::string::npos)
+      << trained.err;
+  const Result record = parse_result(read_json(run("released") / kResultFile));
+  EXPECT_EQ(record.attention.options.value("init", ""), "global");
+  EXPECT_FALSE(record.contract->failed.empty());
+}
+
 TEST_F(ContractRun, WarnsOfAModuleThatIgnoresTheMaskAndRecordsIt) {
   const std::string name = fixture("ignores_mask");
   const ProgramResult trained = train("a", name);

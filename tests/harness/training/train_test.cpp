@@ -91,6 +91,12 @@ TEST_F(TrainTest, TestStandsInForDevWhereTheRecipeSaysSo) {
   EXPECT_EQ(record.config["evaluation"]["dev"], "test");
   const ProgramResult evaluated = run_program({"evaluate", run("a").string(), "--split", "dev"});
   EXPECT_NE(evaluated.out.find("/50,"), std::string::npos) << evaluated.text();
+  EXPECT_NE(evaluated.err.find("dev is the test split in this run (evaluation.dev=test)"),
+            std::string::npos)
+      << evaluated.text();
+  const ProgramResult of_train = run_program({"evaluate", run("a").string(), "--split", "train"});
+  EXPECT_NE(of_train.err.find("this run trained on the dev split too"), std::string::npos)
+      << of_train.text();
 
   // It is another run than the one with a dev set.
   EXPECT_NE(run_program(words("a")).err.find("evaluation.dev"), std::string::npos);

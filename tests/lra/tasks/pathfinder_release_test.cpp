@@ -146,8 +146,9 @@ TEST_F(PathfinderRelease, FoldersTarsAndGzippedTarsGiveTheSame) {
   write_tar(scratch_.path() / "plain.tar");
   write(scratch_.path() / "unpacked/lra_release/lra_release" / kPart);
   write(scratch_.path() / "twice" / kPart);
+  write(scratch_.path() / "deep/down" / kPart);
   for (const char* source : {"lra_release.gz", "plain.tar", "unpacked", "unpacked/lra_release",
-                             "unpacked/lra_release/lra_release/pathfinder32/", "twice"}) {
+                             "unpacked/lra_release/lra_release/pathfinder32/", "twice", "deep"}) {
     const fs::path out = scratch_.path() / "again" / source;
     task("pathfinder").prepare({.out = out, .source = scratch_.path() / source});
     EXPECT_EQ(Manifest::read(out / "pathfinder" / "manifest.json").fingerprint(), expected)

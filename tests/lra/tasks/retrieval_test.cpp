@@ -278,13 +278,17 @@ TEST_F(StandIn, SaysHowItsReviewsWereDivided) {
   EXPECT_TRUE(manifest.notes[0].starts_with("test reviews that stand word for word in train"));
 }
 
-TEST_F(StandIn, CountsAreEven) {
-  const PreparedData data = prepare({.train = 8, .dev = 4, .test = 6, .synthetic = true});
+TEST_F(StandIn, CountsAreMultiplesOfFour) {
+  const PreparedData data = prepare({.train = 8, .dev = 4, .test = 4, .synthetic = true});
   EXPECT_EQ(data.split("train").size(), 8);
   EXPECT_EQ(data.split("dev").size(), 4);
-  EXPECT_EQ(data.split("test").size(), 6);
-  EXPECT_EQ(error_text([&] { prepare({.train = 7, .synthetic = true}); }),
-            "pairs are made of two reviews each, so --train should be even, not 7");
+  EXPECT_EQ(data.split("test").size(), 4);
+  for (const int64_t train : {6, 7}) {
+    EXPECT_EQ(error_text([&] { prepare({.train = train, .synthetic = true}); }),
+              "pairs are made of two reviews of one sentiment, and half of them have either label, "
+              "so --train should be a multiple of 4, not " +
+                  std::to_string(train));
+  }
 }
 
 TEST_F(StandIn, ItIsMadeWhenAskedForAlone) {
