@@ -38,8 +38,25 @@ std::string word_text(const std::optional<json>& value) {
   return text.empty() ? "none" : printable(text, 200);
 }
 
+// The words of a list that another has not.
+json only_in(const json& list, const json& other) {
+  json words = json::array();
+  for (const json& one : list) {
+    if (std::ranges::find(other, one) == other.end()) words.push_back(one);
+  }
+  return words;
+}
+
 std::string there_and_here_text(const std::string& name, const std::optional<json>& there,
                                 const std::optional<json>& here) {
+  constexpr size_t kShort = 120;  // of a list that is named whole
+  if (there && here && there->is_array() && here->is_array() &&
+      std::max(there->dump().size(), here->dump().size()) > kShort) {
+    const json left = only_in(*there, *here), right = only_in(*here, *there);
+    if (!left.empty() || !right.empty())
+      return fmt::format("{} {} there alone, {} here alone", name, word_text(left),
+                         word_text(right));
+  }
   return fmt::format("{} {} there, {} here", name, word_text(there), word_text(here));
 }
 

@@ -30,8 +30,7 @@ inline void check_first_order() {
   throw Error(
       "this operator is differentiable once, not twice (create_graph). Twice are, in float64 "
       "(double() in Python) or, of a run, by --set kernels=reference: "
-      "standard[implementation=materialized], performer, linear, cosformer, skyformer, fnet, s5 "
-      "and "
+      "standard[implementation=materialized], performer, linear, cosformer, skyformer, fnet, s5, "
       "lru");
 }
 

@@ -1,8 +1,10 @@
 #include "harness/commands/describe.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 #include "attention_variants/base/fields.h"
@@ -206,6 +208,24 @@ void print_task(const std::string& name) {
   if (!known.source.empty()) fmt::print("SOURCE: {}\n", known.source);
 }
 
+// Notes of what the protocol sets otherwise for an attention alone.
+void add_own_values(const Protocol& protocol, const std::vector<std::string>& keys, Table& table) {
+  for (const std::string& key : keys) {
+    std::map<std::string, std::vector<std::string>> tasks;  // by "linformer 0.003"
+    for (const auto& [name, value] : protocol.tasks.items()) {
+      const std::string of_task = value_of(write_fields(task_settings(protocol, name)), key);
+      const json parts = attention_settings(protocol, name);
+      for (const auto& [attention, part] : parts.items()) {
+        const std::string own =
+            value_of(write_fields(task_settings(protocol, name, attention)), key);
+        if (own != of_task) tasks[attention + " " + own].push_back(name);
+      }
+    }
+    for (const auto& [own, names] : tasks)
+      table.notes.push_back(fmt::format("{}: {} on {}", key, own, fmt::join(names, ", ")));
+  }
+}
+
 void print_setting(const std::string& protocol_name, const std::string& key) {
   const Protocol protocol = load_protocol(protocol_name);
   Table table{
@@ -223,6 +243,7 @@ void print_setting(const std::string& protocol_name, const std::string& key) {
     table.rows.push_back({each, setting_meaning(each), accepted_setting(each)});
     for (const json& of_task : settings) table.rows.back().push_back(value_of(of_task, each));
   }
+  add_own_values(protocol, keys, table);
   print_table(table);
   fmt::print("\nExample: --set {}={}\n", keys.front(), value_of(settings.front(), keys.front()));
 }

@@ -53,7 +53,7 @@ auto work_on(const suite::OpenedSuite& opened, Work work) {
   } catch (const host::Interrupted&) {
     throw;
   } catch (const std::exception&) {
-    if (opened.is_new) suite::withdraw_suite(opened.suite.request.out);
+    if (opened.is_new) suite::withdraw_suite(opened);
     throw;
   }
 }

@@ -27,8 +27,10 @@ void add_suite_cell_options(CLI::App& command, SuiteOptions& options) {
       .add_option("--set", options.sets,
                   "Override, as training.batch=16 (repeatable); the records say so")
       ->allow_extra_args(false);
-  command.add_option("--data", options.data,
-                     "Folder of lra data prepare --out; default: made in OUT/data");
+  command
+      .add_option("--data", options.data,
+                  "Folder of lra data prepare --out; default: made in OUT/data")
+      ->check(some_name());
   command
       .add_option("--source", options.sources,
                   "TASK=FOLDER_OR_ARCHIVE of public data, prepared into OUT/data, for tasks that "
@@ -41,9 +43,11 @@ void add_suite_cell_options(CLI::App& command, SuiteOptions& options) {
 
 // Where the suite lies, and how much of it there is to be.
 void add_folder_options(CLI::App& command, SuiteOptions& options) {
-  command.add_option("--out", options.out,
-                     "Folder for everything; default: runs/suite-<budget>. Any number of runners, "
-                     "on any number of hosts, may share it");
+  command
+      .add_option("--out", options.out,
+                  "Folder for everything; default: runs/suite-<budget>. Any number of runners, "
+                  "on any number of hosts, may share it")
+      ->check(some_name());
   command.add_flag("--resume", options.resume,
                    "Go on with the suite in that folder, join those who are at it, or start it; "
                    "with --out alone the folder says what the suite is");
@@ -70,9 +74,10 @@ void add_runner_options(CLI::App& command, SuiteOptions& options) {
                   "Cells at a time; --threads and a CPU's memory are shared out over them. On GPUs "
                   "a multiple of their number; default: 1 a GPU or CPU")
       ->check(CLI::Range(1, 1 << 12));
-  command.add_option(
-      "--devices", options.devices,
-      "GPUs to use, as cuda:0,cuda:1; one cell on each at a time, or more by --jobs");
+  command
+      .add_option("--devices", options.devices,
+                  "GPUs to use, as cuda:0,cuda:1; one cell on each at a time, or more by --jobs")
+      ->check(some_name());
   command
       .add_option("--timeout", options.timeout,
                   "Seconds for a cell over all its tries; then it is timeout. 0 = none")

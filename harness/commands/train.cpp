@@ -207,8 +207,11 @@ void add_train_command(CLI::App& app) {
       ->check(seed_text())
       ->capture_default_str();
   command->add_option("--data", options->data, "Folder of lra data prepare --out")
+      ->check(some_name())
       ->capture_default_str();
-  command->add_option("--run", options->run, "Folder for everything the run leaves")->required();
+  command->add_option("--run", options->run, "Folder for everything the run leaves")
+      ->check(some_name())
+      ->required();
   auto* resume = command->add_flag("--resume", options->resume,
                                    "Continue the run in that folder, or start it");
   command

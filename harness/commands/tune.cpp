@@ -129,11 +129,13 @@ void add_tune_options(CLI::App& command, TuneOptions& options) {
   command
       .add_option("--data", cells.data,
                   "Folder of lra data prepare --out; the test split is never opened")
+      ->check(some_name())
       ->capture_default_str();
   command
       .add_option("--out", cells.out,
                   "Folder for everything. The same command goes on with it, with another --grid it "
                   "adds cells; any number may run at a time")
+      ->check(some_name())
       ->required();
   command.add_flag("--dry-run", cells.dry_run,
                    "Print the points and what is known of them; run and write nothing");

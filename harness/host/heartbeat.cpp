@@ -6,6 +6,7 @@
 #include <condition_variable>
 #include <fstream>
 #include <mutex>
+#include <random>
 
 #include "attention_variants/base/error.h"
 #include "attention_variants/base/files.h"
@@ -18,9 +19,10 @@ namespace fs = std::filesystem;
 constexpr const char* kFolder = "runners";
 constexpr const char* kBeats = ".beat";  // beside the lock file, which holds its holder
 
+// Containers may share the name of their host, and have the same process numbers.
 std::string made(const fs::path& folder) {
   fs::create_directories(folder);
-  return fmt::format("{}-{}", host_name(), getpid());
+  return fmt::format("{}-{}.{:08x}", host_name(), getpid(), std::random_device()());
 }
 
 std::string beat_of(const fs::path& folder, const std::string& name) {

@@ -83,6 +83,15 @@ std::optional<Status> checked_status(const SuiteCell& cell) {
 
 bool is_retryable(Status status) { return status == Status::crash || status == Status::timeout; }
 
+std::string recorded_fingerprint(const Suite& suite, const std::string& task) {
+  for (const SuiteCell& cell : suite.cells) {
+    if (cell.config.task != task) continue;
+    const std::optional<Result> result = final_result(cell.run, nullptr);
+    if (result && !result->data.fingerprint.empty()) return result->data.fingerprint;
+  }
+  return "";
+}
+
 std::vector<size_t> open_cells(const Suite& suite) {
   std::vector<size_t> open;
   for (size_t i = 0; i < suite.cells.size(); ++i) {

@@ -40,6 +40,9 @@ std::optional<Status> checked_status(const SuiteCell& cell);
 /// Whether a new call retries a cell that ended so: a crash, or a time that was too short.
 bool is_retryable(Status status);
 
+/// The data fingerprint that a finished cell of the task has recorded; "" where none has.
+std::string recorded_fingerprint(const Suite& suite, const std::string& task);
+
 /// The cells that a new call would run: those without a result, and those it retries.
 std::vector<size_t> open_cells(const Suite& suite);
 

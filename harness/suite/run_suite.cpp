@@ -1,5 +1,7 @@
 #include "harness/suite/run_suite.h"
 
+#include <fmt/format.h>
+
 #include <map>
 #include <set>
 
@@ -12,12 +14,36 @@
 #include "harness/suite/finish.h"
 #include "harness/suite/suite_folder.h"
 #include "harness/training/train_setup.h"
+#include "lra/data/manifest.h"
 
 namespace lra::suite {
 
 namespace fs = std::filesystem;
 
 namespace {
+
+// The data that each task's cells are trained on, by OUT/fingerprints.json or, of a suite of before
+// it, by what a cell has recorded; `data` are added. Cells of other data would be of another suite.
+void keep_fingerprints(const Suite& suite, const std::vector<TaskData>& data) {
+  const fs::path& out = suite.request.out;
+  const json before =
+      fs::exists(out / kFingerprints) ? read_json(out / kFingerprints) : json::object();
+  json known = before;
+  for (const TaskData& of_task : data) {
+    const std::string& name = of_task.task;
+    const std::string found =
+        Manifest::read(of_task.directory / name / "manifest.json").fingerprint();
+    std::string kept = known.value(name, recorded_fingerprint(suite, name));
+    if (kept.empty()) kept = found;
+    known[name] = kept;
+    if (kept == found) continue;
+    throw Error(fmt::format(
+        "the data of {} in {} (fingerprint {}) are not those that the cells of {} are trained on "
+        "({}); give the --data that the suite began with, or another --out folder",
+        name, of_task.directory.string(), found.substr(0, 8), out.string(), kept.substr(0, 8)));
+  }
+  if (known != before) write_json(out / kFingerprints, known, Links::replace);
+}
 
 // Data that are made here and that the cells cannot read are removed: with other settings, the
 // next suite in the folder may have to make others.
@@ -33,6 +59,7 @@ void make_readable_data(const Suite& suite, const std::vector<TaskData>& data) {
       throw;
     }
   }
+  keep_fingerprints(suite, data);
 }
 
 }  // namespace

@@ -158,8 +158,12 @@ std::vector<SlurmScript> slurm_scripts(const Suite& suite, const std::vector<siz
 std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScript>& scripts) {
   const fs::path folder = suite.request.out / "slurm";
   fs::create_directories(folder);
+  const fs::path file = folder / kJobsFile;
+  const json before = fs::exists(file) ? read_json(file) : json();
+  // Those of earlier submissions may be in the queue still. Each is kept as soon as it is known:
+  // what is stopped here does not take a job back.
+  SlurmJobs jobs = before.is_null() ? SlurmJobs() : parse_slurm_jobs(before);
   std::vector<std::string> ids;
-  SlurmJobs jobs;
   for (const SlurmScript& script : scripts) {
     const bool report = script.path.filename() == kReportScript;
     write_file(script.path, script.text, Links::replace);
@@ -169,7 +173,14 @@ std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScrip
     words.push_back(script.path.string());
     const host::ChildStatus ended = host::run_child(words, {.capture = true, .program = "sbatch"});
     if (ended.exit != 0 || ended.signal != 0) {
-      if (!ids.empty()) host::run_child(ids, {.capture = true, .program = "scancel"});
+      if (!ids.empty()) {
+        host::run_child(ids, {.capture = true, .program = "scancel"});
+        if (before.is_null()) {
+          fs::remove(file);
+        } else {
+          write_json(file, before, Links::replace);
+        }
+      }
       throw Error(ended.exit == host::kNotFound
                       ? "there is no sbatch here: submit on a host of the cluster, or look at the "
                         "scripts with --dry-run"
@@ -186,9 +197,20 @@ std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScrip
       const std::string name = script.path.stem().string();  // cells-1000
       jobs.arrays.push_back({.job = id, .first = std::stol(name.substr(name.find('-') + 1))});
     }
+    write_json(file, make_slurm_jobs(jobs), Links::replace);
   }
-  write_json(folder / kJobsFile, make_slurm_jobs(jobs), Links::replace);
   return ids;
+}
+
+void remove_scripts(const fs::path& out) {
+  const fs::path folder = out / "slurm";
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    const std::string name = entry.path().filename().string();
+    const bool cells = name.starts_with("cells-") && name.ends_with(".sh");
+    if (cells || name == kReportScript || name == kJobsFile) fs::remove(entry.path(), none);
+  }
+  fs::remove(folder, none);  // where nothing else is in it
 }
 
 json make_slurm_jobs(const SlurmJobs& jobs) {
@@ -249,7 +271,10 @@ std::string add_queue(SuiteStatus& status) {
                       {.timeout = 20, .capture = true, .program = "squeue"});
   if (ended.exit == host::kNotFound)
     return "there is no squeue here: what the queue says of the cells is left out";
-  if (ended.exit != 0 || ended.signal != 0) return "squeue: " + host::last_line(ended.err);
+  if (ended.exit != 0 || ended.signal != 0) {
+    const std::string said = host::last_line(ended.err);
+    return "squeue: " + (said.empty() ? "no answer within 20 seconds" : said);
+  }
   for (const auto& [cell, text] : queue_of(jobs, ended.out)) {
     for (CellStatus& of : status.cells) {
       if (of.index == cell) of.queue = text;

@@ -39,9 +39,12 @@ std::vector<SlurmScript> slurm_scripts(const Suite& suite, const std::vector<siz
                                        const std::vector<std::string>& program);
 
 /// Writes the scripts, submits them (the last job to begin when all others have ended) and writes
-/// OUT/slurm/jobs.json with the jobs' numbers; returns those. Throws Error with what sbatch said,
-/// and then cancels what it had submitted.
+/// OUT/slurm/jobs.json with the jobs' numbers, behind those of earlier submissions; returns them.
+/// Throws Error with what sbatch said, and then cancels what it had submitted.
 std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScript>& scripts);
+
+/// Removes what submit() writes in OUT/slurm.
+void remove_scripts(const std::filesystem::path& out);
 
 /// OUT/slurm/jobs.json: what was submitted.
 struct SlurmJobs {

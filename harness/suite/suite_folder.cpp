@@ -10,6 +10,7 @@
 #include "harness/host/heartbeat.h"
 #include "harness/host/progress.h"
 #include "harness/suite/changed_files.h"
+#include "harness/suite/slurm.h"
 
 namespace lra::suite {
 namespace {
@@ -200,6 +201,7 @@ Suite join_suite(const Suite& planned) {
 OpenedSuite open_suite(const Suite& planned, Resume resume, int64_t threads_given,
                        const std::function<double(const Suite&)>& hours) {
   const fs::path& out = planned.request.out;
+  const bool is_there = fs::exists(out);
   const std::string trouble = make_folders(out);
   if (!trouble.empty()) throw Error("cannot create " + out.string() + ": " + trouble);
   const host::FolderLock lock =
@@ -218,7 +220,7 @@ OpenedSuite open_suite(const Suite& planned, Resume resume, int64_t threads_give
               : fmt::format("about {:.3g} hours in full: nothing to cut", whole));
     }
     write_json(path, suite_json(suite), Links::replace);
-    return {.suite = std::move(suite), .is_new = true};
+    return {.suite = std::move(suite), .is_new = true, .made_folder = !is_there};
   }
   check_resumed(out, resume);
   Suite suite = join_suite(planned);
@@ -229,19 +231,20 @@ OpenedSuite open_suite(const Suite& planned, Resume resume, int64_t threads_give
   return {.suite = std::move(suite)};
 }
 
-void withdraw_suite(const fs::path& out) {
+void withdraw_suite(const OpenedSuite& opened) {
+  const fs::path& out = opened.suite.request.out;
   std::error_code not_empty;
   {
     host::FolderLock lock =
         host::FolderLock::wait(out, host::FolderLock::kName, "the plan in " + out.string());
     if (fs::exists(out / "runs") || !host::runners(out).empty()) return;
-    remove_tree(out / "slurm");
-    fs::remove(out / kSuiteFile);
+    remove_scripts(out);
+    for (const char* file : {kSuiteFile, kFingerprints}) fs::remove(out / file);
     for (const char* folder : {"runners", "data"}) fs::remove(out / folder, not_empty);
     if (auto data = host::FolderLock::try_lock(out, kDataLock)) std::move(*data).removed_at_end();
     std::move(lock).removed_at_end();
   }
-  fs::remove(out, not_empty);
+  if (opened.made_folder) fs::remove(out, not_empty);
 }
 
 void check_threads(const Suite& suite, int64_t threads_given) {

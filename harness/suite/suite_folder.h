@@ -26,7 +26,8 @@ void check_resumed(const std::filesystem::path& out, Resume resume);
 
 struct OpenedSuite {
   Suite suite;
-  bool is_new = false;  // not joined: this call made its file
+  bool is_new = false;       // not joined: this call made its file
+  bool made_folder = false;  // and OUT
 };
 
 /// Makes OUT and its suite.json, or joins the suite that is there. `hours` is asked for the
@@ -39,10 +40,13 @@ OpenedSuite open_suite(const Suite& planned, Resume resume, int64_t threads_give
 /// The lock in OUT of who makes the data.
 inline constexpr const char* kDataLock = "data.lock";
 
+/// Which data the cells of each task are trained on, in OUT.
+inline constexpr const char* kFingerprints = "fingerprints.json";
+
 /// Removes suite.json and what was to be submitted of a suite that this process made and could not
-/// begin, so that the command may be given again corrected, and the folder where nothing else is in
-/// it. Nothing where a cell has begun, or another runner is there.
-void withdraw_suite(const std::filesystem::path& out);
+/// begin, so that the command may be given again corrected, and the folder where this process made
+/// it and nothing else is in it. Nothing where a cell has begun, or another runner is there.
+void withdraw_suite(const OpenedSuite& opened);
 
 /// Throws UsageError where `threads_given` threads a cell (0 = any) are not those of the suite.
 void check_threads(const Suite& suite, int64_t threads_given);

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 #include "attention_variants/base/text.h"
 #include "lra/config/protocol.h"
@@ -51,7 +52,8 @@ Axis axis_of(const std::string& word) {
     const json value = value_from_text(text);
     const std::string one = axis.key + "=" + (value.is_string() ? text : value.dump());
     check_setting(one, "--grid");
-    if (std::ranges::count(axis.words, one) > 0)
+    if (std::ranges::any_of(axis.words,
+                            [&](const std::string& other) { return same_point({other}, {one}); }))
       throw UsageError(fmt::format("--grid {} names the value {} twice", axis.key, text));
     axis.words.push_back(one);
   }
@@ -82,6 +84,16 @@ std::vector<Axis> axes_of(const std::vector<std::string>& words,
 }
 
 }  // namespace
+
+bool same_point(const Point& a, const Point& b) {
+  const auto values = [](const Point& point) {
+    std::map<std::string, json> by_key;
+    for (const std::string& word : point)
+      by_key[key_of(word)] = value_from_text(word.substr(word.find('=') + 1));
+    return by_key;
+  };
+  return values(a) == values(b);
+}
 
 std::string point_text(const Point& point) { return fmt::format("{}", fmt::join(point, ", ")); }
 

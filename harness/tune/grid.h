@@ -12,6 +12,10 @@ using Point = std::vector<std::string>;
 /// "optimizer.lr=0.001, schedule.warmup=100"
 std::string point_text(const Point& point);
 
+/// Whether two points set the same keys to the same values, in whatever order and however a number
+/// is written.
+bool same_point(const Point& a, const Point& b);
+
 /// The setting that every cell has at false: a search chooses on dev alone.
 inline constexpr const char* kTested = "evaluation.test";
 

@@ -150,7 +150,8 @@ std::vector<suite::ChangedFile> changed_since(const TuneFile& held, const fs::pa
 void join_points(const TuneFile& held, std::vector<Point>& points) {
   std::vector<Point> joined = held.points;
   for (Point& point : points) {
-    if (std::ranges::count(joined, point) == 0) joined.push_back(std::move(point));
+    const auto same = [&point](const Point& other) { return same_point(point, other); };
+    if (std::ranges::none_of(joined, same)) joined.push_back(std::move(point));
   }
   points = std::move(joined);
 }

@@ -72,6 +72,24 @@ void leave_to_other_tasks(const std::string& tuned, Protocol& protocol) {
   protocol.choices = std::move(lines);
 }
 
+// What an earlier search chose for the same settings of the attention holds no more.
+void forget_choice(const std::string& task, const ChosenPoint& chosen, Protocol& protocol) {
+  if (!runs_by_name(parse_attention(chosen.attention).name)) return;
+  const std::string text = chosen_text(task, chosen);
+  const std::string before = text.substr(0, text.find(": ") + 2), tuned = " by lra tune";
+  std::erase_if(protocol.choices, [&](const std::string& line) {
+    const size_t end = line.find(tuned);
+    if (!line.starts_with(before) || end == std::string::npos) return false;
+    const auto known = split_at_commas(line.substr(before.size(), end - before.size()));
+    return std::ranges::all_of(known, [&](const std::string& word) {
+      const std::string setting(strip(word));
+      const std::string key = setting.substr(0, setting.find_first_of(" ="));
+      return std::ranges::any_of(
+          chosen.point, [&](const std::string& one) { return one.starts_with(key + "="); });
+    });
+  });
+}
+
 }  // namespace
 
 fs::path write_protocol(const TuneFile& file, const fs::path& out) {
@@ -81,6 +99,7 @@ fs::path write_protocol(const TuneFile& file, const fs::path& out) {
   for (const ChosenPoint& chosen : file.chosen) {
     const std::string entry = entry_name(parse_attention(chosen.attention));
     protocol = with_settings(std::move(protocol), file.task, entry, chosen.point);
+    forget_choice(file.task, chosen, protocol);
     protocol.choices.push_back(choice_line(file, chosen));
     chosen_lines += protocol.choices.back() + "\n";
   }

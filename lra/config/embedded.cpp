@@ -14,9 +14,13 @@ std::vector<std::string> embedded_names(EmbeddedFiles files) {
   return names;
 }
 
+bool is_path(const std::string& name_or_path) {
+  return name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".json");
+}
+
 LoadedJson load_named_json(const std::string& what, const std::string& name_or_path,
                            EmbeddedFiles files) {
-  if (name_or_path.find('/') != std::string::npos || name_or_path.ends_with(".json")) {
+  if (is_path(name_or_path)) {
     if (!std::filesystem::exists(name_or_path)) {
       throw UsageError(what + " file " + name_or_path +
                        " does not exist; the built-in ones are named without a path");

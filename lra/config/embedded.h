@@ -21,8 +21,11 @@ struct LoadedJson {
 /// The names of the built-in ones, sorted.
 std::vector<std::string> embedded_names(EmbeddedFiles files);
 
-/// A built-in file by name, or a path (a name with '/' or ending in ".json"). `what` is the kind of
-/// thing ("protocol"). Throws UsageError that lists the names and the nearest.
+/// Whether this is the path of a file, with '/' or ending in ".json", and no name.
+bool is_path(const std::string& name_or_path);
+
+/// A built-in file by name, or one by its path (is_path()). `what` is the kind of thing
+/// ("protocol"). Throws UsageError that lists the names and the nearest.
 LoadedJson load_named_json(const std::string& what, const std::string& name_or_path,
                            EmbeddedFiles files);
 

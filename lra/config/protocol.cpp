@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "attention_variants/base/json_text.h"
 #include "embedded_protocols.h"
@@ -186,6 +187,12 @@ void erase_leaves(json& from, const json& of) {
   }
 }
 
+// What a protocol extends, by its name or, from the folder of the file that says so, by its path.
+std::string parent_of(const std::string& name, const std::string& extends) {
+  if (!is_path(extends) || !is_path(name)) return extends;
+  return (std::filesystem::path(name).parent_path() / extends).lexically_normal().string();
+}
+
 Protocol load(const std::string& name, std::vector<std::string>& seen) {
   if (std::ranges::find(seen, name) != seen.end()) {
     throw UsageError("protocol " + name + " extends itself through " + seen.back());
@@ -196,7 +203,9 @@ Protocol load(const std::string& name, std::vector<std::string>& seen) {
   read_fields(value, file, where);
   check_objects(file, where);
   Protocol protocol;
-  if (!file.extends.empty()) protocol = load(file.extends, seen);
+  if (!file.extends.empty())
+    protocol =
+        read_at(where + ": extends", [&] { return load(parent_of(name, file.extends), seen); });
   protocol.where = where;
   protocol.name = file.name;
   protocol.title = file.title;
@@ -216,6 +225,14 @@ Protocol load(const std::string& name, std::vector<std::string>& seen) {
   merge(protocol.attentions, file.attentions);
   merge(protocol.attention_settings, file.attention_settings);
   merge(protocol.variants, file.variants);
+  for (const auto& [attention, options] : file.attentions.items()) {
+    const std::string meant = protocol.variants.value(attention, attention);
+    if (meant == attention) continue;
+    throw UsageError(fmt::format(
+        "{}: attentions.{} is read by nothing, as the protocol means {} by that name; give {} the "
+        "options",
+        where, attention, meant, meant));
+  }
   check_protocol(protocol, where);
   if (where.starts_with("protocol file")) check_name(protocol, where);
   return protocol;

@@ -38,6 +38,12 @@ TEST(JsonDifferences, AreToldOfBothSides) {
   EXPECT_EQ(there_and_here(there, here, {{"dtype", "--dtype"}}), "");
   EXPECT_EQ(there_and_here({{"a", {{"b", 1}, {"c", nullptr}}}}, {{"a", {{"b", 2}}}}),
             "a.b 1 there, 2 here");
+  json left = json::array(), right;
+  for (int i = 0; i < 20; ++i) left.push_back("training.log_every=" + std::to_string(i));
+  right = left;
+  right[19] = "training.log_every=20";
+  EXPECT_EQ(there_and_here({{"sets", left}}, {{"sets", right}}, {{"sets", "--set"}}),
+            "--set training.log_every=19 there alone, training.log_every=20 here alone");
   json many = json::object();
   for (int i = 0; i < 6; ++i) many["k" + std::to_string(i)] = i;
   EXPECT_EQ(there_and_here(many, json::object()),

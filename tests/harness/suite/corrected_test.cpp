@@ -125,15 +125,36 @@ TEST_F(SuiteCorrectedTest, AfterWhatCannotBeSubmitted) {
 
 // Beside another runner, or once a cell has begun, it is no more this call's alone.
 TEST_F(SuiteCorrectedTest, ASuiteThatHasBegunIsNotWithdrawn) {
+  OpenedSuite opened{.suite = {}, .is_new = true, .made_folder = true};
+  opened.suite.request.out = out_;
   fs::create_directories(out_ / "runs");
   write_file(out_ / kSuiteFile, "{}");
-  withdraw_suite(out_);
+  withdraw_suite(opened);
   EXPECT_TRUE(fs::exists(out_ / kSuiteFile));
   fs::remove(out_ / "runs");
-  write_file(out_ / "notes.txt", "mine");
-  withdraw_suite(out_);
+  for (const char* mine : {"notes.txt", "slurm/notes.txt"}) {
+    fs::create_directories((out_ / mine).parent_path());
+    write_file(out_ / mine, "mine");
+  }
+  for (const char* ours : {"cells-0.sh", "report.sh", "jobs.json"})
+    write_file(out_ / "slurm" / ours, "");
+  withdraw_suite(opened);
   EXPECT_FALSE(fs::exists(out_ / kSuiteFile));
   EXPECT_EQ(read_file(out_ / "notes.txt"), "mine");
+  EXPECT_EQ(read_file(out_ / "slurm/notes.txt"), "mine");
+  EXPECT_FALSE(fs::exists(out_ / "slurm/cells-0.sh") || fs::exists(out_ / "slurm/jobs.json") ||
+               fs::exists(out_ / "slurm/report.sh"));
+}
+
+// Its rights and its owner may be others' to use.
+TEST_F(SuiteCorrectedTest, AFolderThatWasThereStays) {
+  OpenedSuite opened{.suite = {}, .is_new = true, .made_folder = false};
+  opened.suite.request.out = out_;
+  fs::create_directories(out_);
+  write_file(out_ / kSuiteFile, "{}");
+  withdraw_suite(opened);
+  EXPECT_TRUE(fs::is_directory(out_));
+  EXPECT_TRUE(fs::is_empty(out_));
 }
 
 TEST_F(SuiteCorrectedTest, AnotherSuiteIsToldByAllThatDiffers) {

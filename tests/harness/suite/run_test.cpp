@@ -5,6 +5,7 @@
 
 #include "harness/host/heartbeat.h"
 #include "harness/suite/job.h"
+#include "harness/suite/status.h"
 #include "harness/suite/suite_file.h"
 #include "tests/harness/suite/fixture.h"
 
@@ -114,6 +115,35 @@ TEST_F(SuiteRunTest, CellsAreOfTheProtocolThatTheSuiteBeganWith) {
       << again.err;
 }
 
+// Of the same name and sizes, with another seed: cells of both would stand in one suite.
+TEST_F(SuiteRunTest, CellsAreOfTheDataThatTheSuiteBeganWith) {
+  const auto prepare = [&](const char* seed) {
+    std::filesystem::remove_all(out("data"));
+    const ProgramResult made = run_program(
+        {"data", "prepare", "listops", "--out", out("data").string(), "--train", "96", "--dev",
+         "40", "--test", "50", "--min-length", "10", "--max-length", "60", "--seed", seed});
+    EXPECT_EQ(made.status, 0) << made.err;
+  };
+  const std::vector<std::string> given =
+      with(words("s", "standard,linear"), {"--data", out("data").string()});
+  prepare("0");
+  ASSERT_EQ(run_program(with(given, {"--only", "0"})).status, 0);
+  prepare("7");
+  const auto refused = [&] {
+    const ProgramResult result = run_program(given);
+    EXPECT_EQ(result.status, 1) << result.text();
+    EXPECT_NE(
+        result.err.find("are not those that the cells of " + out("s").string() + " are trained on"),
+        std::string::npos)
+        << result.err;
+  };
+  refused();
+  std::filesystem::remove(out("s") / "fingerprints.json");  // as before it was written
+  refused();
+  prepare("0");
+  EXPECT_EQ(run_program(given).status, 0);
+}
+
 TEST_F(SuiteRunTest, AnotherSuiteIsNamedByTheOptionThatDiffers) {
   ASSERT_EQ(run_program(with(words("s"), {"--only", "0"})).status, 0);
   const ProgramResult other = run_program(with(words("s"), {"--seeds", "0-3"}));
@@ -190,6 +220,8 @@ TEST_F(SuiteRunTest, ACellHasItsTime) {
   EXPECT_EQ(record["training"]["threads"], 1);
   EXPECT_GE(record["training"]["seconds"], 5.0);
   EXPECT_TRUE(fs::exists(run("s", "standard") / kLastCheckpoint)) << "it was asked to stop first";
+  const SuiteStatus status = suite_status(out("s"));
+  EXPECT_LT(status.steps_done, status.steps / 2) << "the next call takes it again";
   EXPECT_GE(attempt_seconds(run("s", "standard")), 5);
   // The same limit again: it has had its time. None: it goes on.
   EXPECT_EQ(run_program(w).status, 1);
@@ -224,6 +256,13 @@ TEST_F(SuiteRunTest, ARunKeepsToItsMemory) {
   EXPECT_EQ(final_status(out("run")), Status::ok);
   EXPECT_TRUE(has(run_program(with(w, {"--memory-limit", "much"})).err,
                   "--memory-limit should be a size such as 8GiB or 512MiB, not 'much'"));
+}
+
+TEST_F(SuiteRunTest, AnEmptyWordIsNoDefault) {
+  for (const char* option : {"--data", "--out", "--devices"}) {
+    const ProgramResult result = run_program(with(words("empty"), {option, ""}));
+    EXPECT_EQ(result.status, 2) << option << " " << result.text();
+  }
 }
 
 TEST_F(SuiteRunTest, RefusesWhatCannotBe) {

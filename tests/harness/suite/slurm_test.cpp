@@ -107,6 +107,21 @@ TEST_F(SuiteSlurmTest, SubmitsArraysAndAReportThatFollowsThem) {
   const ProgramResult rest = run_program(
       {"suite", "submit", "--slurm", "--dry-run", "--resume", "--out", out("s").string()});
   EXPECT_TRUE(has(rest.out, "#SBATCH --array=1\n")) << rest.out;
+
+  // And what was submitted before is remembered.
+  ASSERT_EQ(run_program({"suite", "submit", "--slurm", "--resume", "--out", out("s").string(),
+                         "--only", "1"})
+                .status,
+            0);
+  const json arrays = read_json(folder / "jobs.json")["arrays"];
+  ASSERT_EQ(arrays.size(), 2u);
+  EXPECT_EQ(arrays[0]["job"], "1");
+  EXPECT_EQ(arrays[1]["job"], "3");
+  OwnPath::write(bin_ / "sbatch", "#!/bin/sh\necho 'no partition' >&2\nexit 1\n");
+  EXPECT_EQ(
+      run_program({"suite", "submit", "--slurm", "--resume", "--out", out("s").string()}).status,
+      1);
+  EXPECT_EQ(read_json(folder / "jobs.json")["arrays"], arrays);
 }
 
 TEST_F(SuiteSlurmTest, TakesTheCellsTriesAndThreadsThatItIsGiven) {

@@ -174,6 +174,23 @@ TEST(TuneProtocol, HasWhatWasChosenAndSaysWhy) {
             "seeds 0, 1, the highest of 3 points, under training.steps=9");
 }
 
+TEST(TuneProtocol, ForgetsWhatAnEarlierSearchChose) {
+  const Scratch scratch;
+  const auto cells =
+      cells_of({{0.5, 0.1}, {0.3, 0.35}, {0.3, 0.3}}, {{8, kNever}, {kNever, kNever}, {4, 4}});
+  TuneFile second = example(cells);
+  second.protocol = write_protocol(example(cells), scratch.path()).string();
+  second.chosen.front().point = second.points.back();
+  fs::create_directories(scratch.path() / "second");
+  const Protocol tuned = load_protocol(write_protocol(second, scratch.path() / "second").string());
+  EXPECT_EQ(std::ranges::count_if(tuned.choices,
+                                  [](const std::string& line) {
+                                    return line.starts_with("nystrom on listops: optimizer.lr");
+                                  }),
+            1)
+      << tuned.choices.back();
+}
+
 TEST(TuneProtocol, SaysWhereSeveralPointsAreEqual) {
   const Scratch scratch;
   const TuneFile file =

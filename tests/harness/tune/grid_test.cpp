@@ -25,6 +25,14 @@ TEST(TuneGrid, IsEveryValueAgainstAllOthersInTheirOrder) {
             (std::vector<Point>{{"training.batch=8"}}));
 }
 
+TEST(TuneGrid, APointIsTheSameInAnyOrder) {
+  EXPECT_TRUE(same_point({"a.b=1", "c.d=x"}, {"c.d=x", "a.b=1.0"}));
+  EXPECT_FALSE(same_point({"a.b=1", "c.d=x"}, {"a.b=1"}));
+  EXPECT_FALSE(same_point({"a.b=1"}, {"a.b=2"}));
+  EXPECT_EQ(refused({"optimizer.weight_decay=0,0.0"}),
+            "--grid optimizer.weight_decay names the value 0.0 twice");
+}
+
 TEST(TuneGrid, AListIsOneValue) {
   EXPECT_EQ(grid_points({R"(optimizer.groups=[],[{"match":["*.a","*.b"],"lr":1}])"}, {}),
             (std::vector<Point>{{"optimizer.groups=[]"},

@@ -399,6 +399,40 @@ TEST(ProtocolTest, TheOriginOfARunIsOfItsIdentityByItsDigest) {
   EXPECT_NE(config_identity(config.to_json()), here);
 }
 
+// Wherever the command is given, and whatever file of that name lies there.
+TEST_F(ProtocolFileTest, AFileExtendsAnotherFromItsOwnFolder) {
+  const auto write = [&](const std::string& name, const std::string& extends, double rate) {
+    std::filesystem::create_directories((scratch_.path() / name).parent_path());
+    write_json(scratch_.path() / name, {{"schema", "lra.protocol/1"},
+                                        {"name", "mine"},
+                                        {"extends", extends},
+                                        {"settings", {{"optimizer", {{"lr", rate}}}}}});
+  };
+  write("a/base.json", "lra-strict", 0.5);
+  write("a/b/mine.json", "../base.json", 0.25);
+  write("a/b/same.json", "mine.json", 0.125);
+  const auto loaded = [&](const char* name) {
+    return load_protocol((scratch_.path() / name).string());
+  };
+  EXPECT_EQ(task_settings(loaded("a/b/same.json"), "listops").optimizer.lr, 0.125);
+  const std::string gone =
+      error(R"({"schema": "lra.protocol/1", "name": "x", "extends": "base.json"})");
+  const std::string path = scratch_.path().string();
+  EXPECT_TRUE(gone.starts_with("protocol file " + path + "/p.json: extends: protocol file " + path +
+                               "/base.json does not exist"))
+      << gone;
+}
+
+// tay2020 runs local_tay2020 where local is named.
+TEST_F(ProtocolFileTest, OptionsOfANameThatMeansAnotherAreRefused) {
+  const std::string text = error(R"({"schema": "lra.protocol/1", "name": "x", "extends": "tay2020",
+    "attentions": {"local": {"block": 7}}})");
+  EXPECT_NE(text.find("attentions.local is read by nothing, as the protocol means local_tay2020 by "
+                      "that name"),
+            std::string::npos)
+      << text;
+}
+
 TEST_F(ProtocolFileTest, AProtocolThatExtendsItselfIsRefused) {
   const std::string path = (scratch_.path() / "p.json").string();
   EXPECT_NE(error(R"({"schema": "lra.protocol/1", "name": "x", "extends": ")" + path + "\"}")
