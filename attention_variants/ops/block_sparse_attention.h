@@ -40,6 +40,17 @@ struct BlockSparseCall {
   }
 };
 
+/// Pairs of a query and a key that the tiles of a pattern multiply; those that bounds hide are
+/// among them.
+inline int64_t pair_count(const SparsityPattern& pattern) {
+  int64_t pairs = 0;
+  for (const SparsityTile& tile : pattern.tiles) {
+    for (const KeyRange& range : tile.keys)
+      pairs += (tile.queries.end - tile.queries.begin) * (range.end - range.begin);
+  }
+  return pairs;
+}
+
 torch::Tensor block_sparse_attention(Kernels asked, const BlockSparseCall& call);
 
 /// Bytes above the inputs without gradients, the result among them.

@@ -12,8 +12,9 @@
 namespace lra {
 namespace {
 
-// Of the denominator. It lies below only where every product of features underflows; large enough
-// that the gradient of the quotient stays finite in float32.
+// Of the denominator. It lies below only where every product of features is smaller, as of queries
+// and keys of -35 and less in every column; large enough that the gradient of the quotient stays
+// finite in float32.
 constexpr double kLinearLeast = 1e-30;
 
 struct LinearOptions {

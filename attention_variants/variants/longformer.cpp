@@ -115,12 +115,9 @@ class LongformerAttention : public ProjectedAttention {
 
   int64_t flops(int64_t batch, int64_t length) const override {
     const int64_t rows = batch * context_.heads, d = context_.head_dim;
-    if (options_.sees_all(length)) return 4 * rows * length * length * d;
-    const Layout layout = lay_out(options_, length);
-    const int64_t keys = options_.global_tokens + layout.block + 2 * layout.half;
-    return 4 * rows *
-           (layout.count * layout.block * keys * longformer_width(d) +
-            options_.global_tokens * length * d);
+    const int64_t pairs =
+        options_.sees_all(length) ? length * length : ops::pair_count(pattern(length));
+    return 4 * rows * pairs * d;
   }
 
  private:

@@ -20,7 +20,8 @@
 namespace lra {
 namespace {
 
-// Of the denominator; reached by samples without tokens alone, whose sums are zero.
+// Of the denominator; reached by samples without tokens, whose sums are zero, and, where epsilon is
+// 0, by queries and keys so long that every product of their features is smaller.
 constexpr double kPerformerLeast = 1e-30;
 
 enum class PerformerKernel { softmax, relu };

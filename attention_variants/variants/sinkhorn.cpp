@@ -5,8 +5,9 @@
 //   K'_i = Σ_j P[j,i] K_j, V' likewise: blocks are mixed place by place;
 //   out = softmax(Q Kᵀ/√d) V + softmax(Q K'ᵀ/√d) V', each within the block.
 // A place of a sorted block is seen where its mask, mixed by P as well, is above ½ Σ_j P[j,i]:
-// where more than half of what stands in for it are tokens. A query that sees no place of the
-// sorted block has from it zero.
+// where more than half of what stands in for it are tokens, by a ten-thousandth, as saturated
+// softmaxes tie at half but for rounding. A query that sees no place of the sorted block has from
+// it zero.
 //
 // Tay et al., "Sparse Sinkhorn Attention", ICML 2020. Cost: O(N b d + N² d / b) time, the second
 // term for mixing n blocks into n; memory O(N d + (N/b)²): no attention weights are stored, and the
@@ -28,6 +29,9 @@
 
 namespace lra {
 namespace {
+
+// Of what stands in for a place, which then counts as a token; not the same as half in any type.
+constexpr double kHalf = 0.5001;
 
 enum class BlockSort { softmax, sinkhorn };  // sinkhorn: rows and columns normalised alternately
 constexpr auto names(BlockSort) { return std::array{"softmax", "sinkhorn"}; }
@@ -111,7 +115,7 @@ class SinkhornAttention : public ProjectedAttention {
       out = 2 * own;  // P = 1: the sorted block is the block itself
     } else {
       const torch::Tensor p = mixing(k);  // [B*H,n,n], at least float32
-      const torch::Tensor shares = real.to(p.scalar_type()) - 0.5;
+      const torch::Tensor shares = real.to(p.scalar_type()) - kHalf;
       const torch::Tensor seen =
           torch::matmul(p.detach().unflatten(0, {batch, heads}), shares).flatten(0, 1).gt(0);
       const torch::Tensor weights = p.to(q.scalar_type());

@@ -88,20 +88,8 @@ class SparseAttention : public ProjectedAttention {
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
-    const int64_t rows = batch * context_.heads, d = context_.head_dim, block = options_.block;
-    if (sees_all(length)) return 4 * rows * length * length * d;
-    const int64_t open = options_.cls == SparseFirst::open ? 1 : 0, rest = length - open,
-                  count = ops::reference::block_count(rest, block);
-    const int64_t own = count * block * block * d;
-    // Of a query and a summary, or its block; then of the open position, both ways.
-    int64_t pairs = rest * (count * columns() + 1) + open * (length + rest);
-    if (causal()) {
-      pairs = 0;
-      for (int64_t i = 0; i < count; ++i) {
-        pairs += std::min(block, length - i * block) * (i * columns() + 1);
-      }
-    }
-    return 4 * rows * (own + pairs * ops::reference::summary_width(d));
+    const int64_t pairs = sees_all(length) ? length * length : ops::pair_count(pattern(length));
+    return 4 * batch * context_.heads * pairs * context_.head_dim;
   }
 
  private:

@@ -15,7 +15,7 @@ from lra._native import NativeModule, check_seed
 class Attention(NativeModule):
     """A self-attention layer: projections to q, k and v, the attention, and the projection back.
 
-    Its fused kernels run where they can (CPUs, float32 and float64, bfloat16 under autocast). The
+    Its fused kernels run where they can (CPUs: float32, and bfloat16 under autocast). The
     global generator of torch draws its weights at the start, and its dropout.
     """
 

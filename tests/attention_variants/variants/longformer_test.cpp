@@ -92,10 +92,10 @@ TEST(Longformer, HoldsNoMaskOverPositionsAndWindow) {
 }
 
 TEST(Longformer, CountsTheProductsOfItsBlocks) {
-  // Window 8: 3 blocks of 16 queries (41 positions, 4 between samples) with 5 + 24 keys each, 8
-  // columns for 4; 5 global rows of 41 keys.
+  // 41 positions, window 8: 5 global rows of all keys; then tiles of 16, 16 and 4 queries with the
+  // 5 global keys and those from 4 before to 4 behind them.
   EXPECT_EQ(make(longformer_spec(8, 5))->flops(2, 41),
-            2 * 2 * 2 * 2 * (3 * 16 * 29 * 8 + 5 * 41 * 4));
+            2 * 2 * 4 * 4 * (5 * 41 + 16 * (5 + 20) + 16 * (5 + 24) + 4 * (5 + 8)));
   EXPECT_EQ(make(longformer_spec(256, 0))->flops(2, 41), make("standard")->flops(2, 41));
 }
 

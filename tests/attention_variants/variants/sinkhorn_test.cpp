@@ -182,5 +182,24 @@ TEST(Sinkhorn, MemoryGrowsWithPositions) {
   }
 }
 
+// Softmaxes that are saturated give a place to two blocks alike: half of it is a token where the
+// last block ends before it.
+TEST(Sinkhorn, TiesAreTheSameInEveryType) {
+  const torch::NoGradGuard no_grad;
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    torch::manual_seed(seed);
+    const auto attention =
+        make_attention(parse_attention("sinkhorn[block=64]"),
+                       {.width = 64, .heads = 2, .head_dim = 32, .max_length = 128, .seed = seed});
+    const torch::Tensor x = torch::randn({1, 127, 64}) + torch::randn({64}),
+                        mask = torch::ones({1, 127}, torch::kBool);
+    const torch::Tensor single = attention->forward(x, mask);
+    attention->to(torch::kDouble);
+    const torch::Tensor exact = attention->forward(x.to(torch::kDouble), mask);
+    EXPECT_LT((single - exact).abs().max().item<double>(), 1e-4 * exact.abs().max().item<double>())
+        << seed;
+  }
+}
+
 }  // namespace
 }  // namespace lra

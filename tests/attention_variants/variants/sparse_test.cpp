@@ -89,16 +89,17 @@ TEST(Sparse, MemoryGrowsWithN) {
 }
 
 TEST(Sparse, CountsItsProducts) {
-  // 5 blocks of 8 x 8 x 4; 37 rows with 5 blocks of 3 + 1 summary columns and one key for the own
-  // block, 8 columns for 4.
+  // 4 blocks of 8 and one of 5, of whose last 3 of 8 columns none is there: of the others 4 columns
+  // each, or 1.
+  const int64_t vectors = 3 * 2 * 4 * 4;
   EXPECT_EQ(make(sparse_spec(8, 3, false))->flops(3, 37),
-            3 * 2 * 2 * 2 * (5 * 8 * 8 * 4 + 37 * (5 * 4 + 1) * 8));
+            vectors * (4 * 8 * (8 + 3 * 4 + 1) + 5 * (5 + 4 * 4)));
   // Causal: the summaries of the blocks before.
   EXPECT_EQ(make(sparse_spec(8, 3, true))->flops(3, 37),
-            3 * 2 * 2 * 2 * (5 * 8 * 8 * 4 + (8 * (1 + 5 + 9 + 13) + 5 * 17) * 8));
+            vectors * (8 * (8 + 12 + 16 + 20) + 5 * (5 + 16)));
   // One more position that sees all 38, and that the 37 see.
   EXPECT_EQ(make("sparse[block=8,summary=3,cls=open]")->flops(3, 38),
-            3 * 2 * 2 * 2 * (5 * 8 * 8 * 4 + (37 * (5 * 4 + 1) + 38 + 37) * 8));
+            vectors * (4 * 8 * (8 + 3 * 4 + 1) + 5 * (5 + 4 * 4) + 38 + 37));
   EXPECT_EQ(make(sparse_spec(64, 3, false))->flops(3, 37), make("standard")->flops(3, 37));
 }
 
