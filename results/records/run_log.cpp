@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <fstream>
 
 #include "results/records/record_fields.h"
@@ -12,6 +13,7 @@ namespace lra {
 namespace {
 
 constexpr std::streamoff kTail = 1 << 17;  // bytes: more than a thousand lines
+constexpr size_t kLately = 50;             // lines
 
 template <class Fields, class Line>
 void line_fields(Fields& f, Line& line) {
@@ -117,17 +119,18 @@ LogTail read_log_tail(const std::filesystem::path& path) {
   in.seekg(std::max<std::streamoff>(size - kTail, 0));
   std::string text(std::istreambuf_iterator<char>(in), {});
   if (size > kTail) text.erase(0, std::min(text.find('\n'), text.size()));  // begins anywhere
-  std::optional<LogLine> first;
+  std::deque<LogLine> lately;
+  if (size <= kTail) lately.emplace_back();  // the run's start
   for_each_line(
       text,
       [&](const LogLine& line, std::string_view) {
         tail.step = line.step;
         if (line.split == LogSplit::dev) tail.accuracy = line.accuracy;
-        if (!first) first = size > kTail ? line : LogLine{};
-        if (line.step > first->step && line.seconds > first->seconds) {
-          tail.rate =
-              static_cast<double>(line.step - first->step) / (line.seconds - first->seconds);
-        }
+        lately.push_back(line);
+        if (lately.size() > kLately) lately.pop_front();
+        const LogLine& first = lately.front();
+        if (line.step > first.step && line.seconds > first.seconds)
+          tail.rate = static_cast<double>(line.step - first.step) / (line.seconds - first.seconds);
       },
       [](int64_t, const std::exception&) {});
   return tail;

@@ -72,10 +72,10 @@ torch::Tensor elu_attention(const LinearAttentionCall& call) {
     const double share = 1 / std::sqrt(static_cast<double>(q.size(2)));
     sums = torch::matmul(elu_features(k, mask).transpose(-2, -1), zero_padding(v, mask)) * share;
   }
+  // The rows of padded queries come out as zero because their features are.
   const torch::Tensor features = elu_features(q, mask);
-  return zero_padded_rows(options.normalise ? normalised_readout(features, sums, options)
-                                            : torch::matmul(features, sums),
-                          mask);
+  return options.normalise ? normalised_readout(features, sums, options)
+                           : torch::matmul(features, sums);
 }
 
 torch::Tensor cosine_attention(const LinearAttentionCall& call) {
@@ -87,7 +87,8 @@ torch::Tensor cosine_attention(const LinearAttentionCall& call) {
   };
   const torch::Tensor sums =
       key_value_sums(features(k), values_with_ones(v, mask), options.offset);  // [B,H,2d,d+1]
-  return zero_padded_rows(normalised_readout(features(q), sums, options), mask);
+  // The rows of padded queries come out as zero because their features are.
+  return normalised_readout(features(q), sums, options);
 }
 
 // The largest W x of each position [B,H,N,1]. For autograd it is computed once more from the row of

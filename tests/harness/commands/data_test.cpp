@@ -52,8 +52,11 @@ TEST_F(DataCommand, PrepareVerifyShowExportImport) {
                       "--train", "4", "--dev", "2", "--test", "2"})
                 .status,
             0);
-  const ProgramResult both = lra_data({"export", dir_, "--out", tsv});
-  expect_text(both, 0, tsv + "/listops\n");
+  expect_text(
+      lra_data({"export", dir_, "--out", tsv}), 1,
+      tsv + "/listops/basic_train.tsv is there already; remove it, or choose another --out");
+  const ProgramResult both = lra_data({"export", dir_, "--out", tsv + "2"});
+  expect_text(both, 0, tsv + "2/listops\n");
   expect_text(both, 0, "task 'mqar' has no public file format to export to, not written\n");
   expect_text(lra_data({"export", dir_ + "/mqar", "--out", tsv}), 1,
               "task 'mqar' has no public file format to export to");

@@ -89,6 +89,17 @@ TEST(MetricsTailTest, ReadsTheEndOfALongLog) {
   EXPECT_FALSE(tail.accuracy);
 }
 
+// A run that stood still once, or began on a quiet machine.
+TEST(MetricsTailTest, TheRateIsOfTheLastLines) {
+  const Scratch scratch;
+  const std::filesystem::path path = scratch.path() / "metrics.jsonl";
+  std::ofstream file(path);
+  for (int64_t i = 1; i <= 100; ++i)
+    file << line(10 * i, LogSplit::train, 0.5, static_cast<double>(i <= 40 ? i : 2 * i + 500));
+  file.close();
+  EXPECT_NEAR(read_log_tail(path).rate, 5, 1e-9);
+}
+
 TEST(MetricsTailTest, OfAShortLogCountsFromTheStart) {
   const Scratch scratch;
   const std::filesystem::path path = scratch.path() / "metrics.jsonl";
