@@ -61,7 +61,11 @@ bool profile_suite(const Suite& suite, const RunnerOptions& options) {
   const fs::path& out = suite.request.out;
   const host::FolderLock lock = host::FolderLock::wait(out, "profile.lock", "the profile");
   const fs::path done = out / "profile.done";
-  if (fs::exists(done) && fs::exists(out / kProfileFile)) return true;
+  // What a budget that was edited since asks for is measured beside what is there.
+  const json asked = write_fields(suite.request.budget.profile);
+  if (fs::exists(done) && fs::exists(out / kProfileFile) &&
+      read_json(done).value("profile", asked) == asked)
+    return true;
   host::say("profile");
   try {
     measure_profile(suite, options);
@@ -72,7 +76,8 @@ bool profile_suite(const Suite& suite, const RunnerOptions& options) {
     host::say("the profile did not finish; the table holds the cells it measured");
     return false;
   }
-  write_json(done, {{"host", host::host_name()}, {"at", host::utc_now()}}, Links::replace);
+  write_json(done, {{"host", host::host_name()}, {"at", host::utc_now()}, {"profile", asked}},
+             Links::replace);
   return true;
 }
 
@@ -86,6 +91,8 @@ void report_suite(const Suite& suite) {
   } catch (const host::Interrupted&) {
     throw;
   } catch (const std::exception& error) {
+    std::error_code none;
+    fs::remove(folder / "report.md", none);  // by which `status` knows a whole one
     std::string made_by = "lra report";
     for (const fs::path& path : paths) made_by += " " + host::shell_word(path.string());
     throw Error(fmt::format("the report was not made ({}); {} --out {} makes it", first_line(error),

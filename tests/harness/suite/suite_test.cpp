@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
 
 #include "harness/training/run_folder.h"
 #include "tests/harness/suite/fixture.h"
@@ -37,6 +38,20 @@ TEST_F(SuiteTest, EndsWithBothTables) {
   EXPECT_EQ(again.status, 0) << again.err;
   EXPECT_EQ(again.out, result.out);
   EXPECT_EQ(read_file(out("s") / "runs/listops/standard/seed0" / kResultFile), before);
+}
+
+TEST_F(SuiteTest, MeasuresWhatAnEditedBudgetAsksFor) {
+  const auto lengths = [&] {
+    std::set<int64_t> found;
+    for (const json& line : read_lines(out("s") / "profile.jsonl"))
+      found.insert(line["length"].get<int64_t>());
+    return found;
+  };
+  ASSERT_EQ(run_program(words("s", "standard")).status, 0);
+  EXPECT_EQ(lengths(), (std::set<int64_t>{64}));
+  write_budget(12, "32,64");
+  ASSERT_EQ(run_program(words("s", "standard")).status, 0);
+  EXPECT_EQ(lengths(), (std::set<int64_t>{32, 64}));
 }
 
 TEST_F(SuiteTest, KilledItGoesOnAndEndsTheSame) {
