@@ -103,24 +103,6 @@ TEST_F(ProfileTest, AModelHasItsProtocolsHeads) {
   EXPECT_EQ(heads({"--preset", "tay2020"}), Sizes(4, 64)) << "a preset of this scope stands";
 }
 
-TEST_F(ProfileTest, AModelHasTheFormThatItsProtocolMeans) {
-  const auto measured = [&](const std::string& attentions) {
-    return profile({"--scope", "model", "--protocol", "tay2020", "--task", "listops", "--mode",
-                    "inference", "--batch", "1", "--lengths", "64", "--attentions", attentions});
-  };
-  const ProgramResult both = measured("local,local_tay2020");
-  EXPECT_EQ(both.status, 2);
-  EXPECT_NE(both.err.find("local and local_tay2020 are both local_tay2020 under protocol tay2020"),
-            std::string::npos)
-      << both.err;
-  ASSERT_EQ(measured("local").status, 0);
-  const std::vector<Profile> all = cells();
-  ASSERT_EQ(all.size(), 1u);
-  EXPECT_EQ(all[0].attention.name, "local_tay2020");
-  EXPECT_EQ(all[0].attention.label, "local_tay2020");
-  EXPECT_TRUE(all[0].attention.options.contains("block"));
-}
-
 TEST_F(ProfileTest, TakesItsSamplesFromSeveralProcesses) {
   const ProgramResult result = profile({"--lengths", "64", "--mode", "inference", "--attentions",
                                         "standard,nystrom", "--passes", "2"});

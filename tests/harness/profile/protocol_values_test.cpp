@@ -91,5 +91,26 @@ TEST_F(ProtocolValuesTest, StandInRecordsOfWhereAStepsTimeGoes) {
   EXPECT_FALSE(step.own_settings_sha256.empty());
 }
 
+TEST_F(ProtocolValuesTest, AModelHasTheFormThatItsProtocolMeans) {
+  const auto measured = [&](const std::string& attentions) {
+    return run_program({"profile",  "--scope",   "model",     "--protocol", "tay2020",
+                        "--task",   "listops",   "--mode",    "inference",  "--batch",
+                        "1",        "--lengths", "64",        "--seconds",  "0.03",
+                        "--passes", "1",         "--threads", "1",          "--attentions",
+                        attentions, "--out",     out_});
+  };
+  const ProgramResult both = measured("local,local_tay2020");
+  EXPECT_EQ(both.status, 2);
+  EXPECT_NE(both.err.find("local and local_tay2020 are both local_tay2020 under protocol tay2020"),
+            std::string::npos)
+      << both.err;
+  ASSERT_EQ(measured("local").status, 0);
+  const std::vector<Profile> all = cells();
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].attention.name, "local_tay2020");
+  EXPECT_EQ(all[0].attention.label, "local_tay2020");
+  EXPECT_TRUE(all[0].attention.options.contains("block"));
+}
+
 }  // namespace
 }  // namespace lra::profile
