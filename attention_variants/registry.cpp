@@ -89,9 +89,10 @@ std::string names_of(bool AttentionInfo::*able) {
 // Has the entry's options hold its source's hash, and refuse that of another source.
 void add_source(AttentionEntry& entry, const std::string& source_sha256) {
   const auto own = [name = entry.info.name, source_sha256](json given) {
-    const json hash = given.is_object() ? given.value(kSource, json(source_sha256)) : json();
-    if (given.is_object()) given.erase(kSource);
-    if (given.is_object() && hash != source_sha256) {
+    if (!given.is_object()) return given;
+    const json hash = given.value(kSource, json(source_sha256));
+    given.erase(kSource);
+    if (hash != source_sha256) {
       throw UsageError(fmt::format(
           "attention {}: the file of LRA_EXTRA_VARIANTS that it is built from is another one than "
           "meant: its SHA-256 is {}, not {}",

@@ -201,6 +201,7 @@ torch::Tensor ContractProbe::call(Attention& attention, const EntryPoint& form,
 }
 
 double ContractProbe::exactness() const {
+  if (exactness_) return *exactness_;
   const torch::NoGradGuard no_grad;
   const EntryPoint& form = core();
   const auto attention = make();
@@ -215,7 +216,8 @@ double ContractProbe::exactness() const {
   // Along a step so short a function is a line, but for the digits that it has.
   constexpr double kStep = 1e-6, kOfFloat64 = 1e-10;
   const double bend = difference(at(2 * kStep) + at(0), 2 * at(kStep));
-  return bend > kOfFloat64 && bend < kExactInFloat32 ? kExactInFloat32 : kExact;
+  exactness_ = bend > kOfFloat64 && bend < kExactInFloat32 ? kExactInFloat32 : kExact;
+  return *exactness_;
 }
 
 void ContractProbe::check_finite(ClauseReport& f, Attention& attention, const EntryPoint& form,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -118,6 +119,7 @@ class ContractProbe {
   const ContractSubject& subject_;
   std::vector<EntryPoint> forms_;
   bool takes_empty_samples_ = true;
+  mutable std::optional<double> exactness_;  // once it was asked for
 };
 
 /// "Float", "BFloat16"

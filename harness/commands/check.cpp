@@ -53,7 +53,7 @@ void print_verdict(const ContractClause& clause, const Verdict& verdict,
     fmt::print("{}: holds ({})\n", clause.name, printable(verdict.measured));
   } else {
     fmt::print("{}: FAILS, {} ({})\n  hint: {}\n", clause.name, verdict.grade,
-               printable(verdict.measured), verdict.hint.empty() ? clause.hint : verdict.hint);
+               printable(verdict.measured), verdict.hint);
     const AttentionContext& c = subject.context;
     if (clause.decisive)
       fmt::print(

@@ -27,8 +27,7 @@ Config config_of(const CheckRequest& given) {
 }
 
 // Whether every token can change the answer of the model that the protocol makes of the attention.
-Verdict check_reach(const CheckRequest& given) {
-  const Config config = config_of(given);
+Verdict check_reach(const CheckRequest& given, const Config& config) {
   const int64_t length = std::min<int64_t>(config.settings.input.length, 640);
   Verdict verdict{.holds = true};
   const Task read = task(given.task, config.settings.input.reading());
@@ -55,8 +54,8 @@ void check_can_be_made(const ContractSubject& subject) {
   }
 }
 
-ContractSubject subject_of(const CheckRequest& given) {
-  ContractSubject subject = subject_in_model(config_of(given), host::parse_device(given.device));
+ContractSubject subject_of(const CheckRequest& given, const Config& config) {
+  ContractSubject subject = subject_in_model(config, host::parse_device(given.device));
   AttentionContext& context = subject.context;
   if (given.heads > 0) context.heads = given.heads;
   if (given.head_dim > 0) context.head_dim = given.head_dim;
@@ -96,11 +95,11 @@ json Findings::record() const {
 Findings check_attention(const CheckRequest& given, const SeenVerdict& seen) {
   if (!given.protocol.empty() && given.protocol != kCheckedProtocol && given.task.empty())
     throw UsageError("a protocol's sizes and options differ by task: give its task too (--task)");
+  const Config config = config_of(given);
   Findings findings;
-  findings.subject = subject_of(given);
-  const AttentionSpec meant = config_of(given).attention;
-  findings.attention = meant.name;
-  if (meant.name != given.attention.name) findings.meant = meant.text();
+  findings.subject = subject_of(given, config);
+  findings.attention = config.attention.name;
+  if (config.attention.name != given.attention.name) findings.meant = config.attention.text();
   const KeptRandomStates kept(findings.subject.device);
   check_can_be_made(findings.subject);
   bool stopped = false;
@@ -109,8 +108,9 @@ Findings check_attention(const CheckRequest& given, const SeenVerdict& seen) {
     if (reach && given.task.empty()) continue;
     ++findings.clauses;
     if (stopped) continue;
-    const Verdict verdict =
-        reach ? check_reach(given) : contract::check_clause(clause.name, findings.subject);
+    Verdict verdict =
+        reach ? check_reach(given, config) : contract::check_clause(clause.name, findings.subject);
+    if (verdict.hint.empty()) verdict.hint = clause.hint;
     ++findings.tried;
     findings.held += verdict.holds ? 1 : 0;
     json record = {{"clause", clause.name},
@@ -119,7 +119,7 @@ Findings check_attention(const CheckRequest& given, const SeenVerdict& seen) {
                    {"measured", verdict.measured}};
     if (!verdict.holds) {
       record["grade"] = verdict.grade;
-      record["hint"] = verdict.hint.empty() ? clause.hint : verdict.hint;
+      record["hint"] = verdict.hint;
       findings.broken[static_cast<size_t>(verdict.grade)].push_back(clause.name);
     }
     findings.tries.push_back(record);

@@ -114,9 +114,7 @@ ProfileCell validated_cell(ProfileCell cell) {
 
 Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t threads) {
   Profile record;
-  const AttentionSpec meant =
-      cell.scope == ProfileScope::model ? config_of(cell).attention : cell.attention;
-  record.attention = {.name = meant.name, .label = meant.text()};
+  record.attention = {.name = cell.attention.name, .label = cell.attention.text()};
   record.length = cell.length;
   record.batch = cell.batch;
   record.batch_policy = cell.batch_policy;
@@ -129,12 +127,17 @@ Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t th
   record.threads = threads;
   record.machine = host::machine_of(device);
   record.software = host::software_json();
-  record.attention.options = effective_options(cell);
-  if (cell.scope == ProfileScope::model) {
+  if (cell.scope != ProfileScope::model) {
+    record.attention.options = effective_options(cell);
+  } else {
+    const Config config = config_of(cell);
+    record.attention = {.name = config.attention.name,
+                        .label = config.attention.text(),
+                        .options = config.attention_options};
     add_protocol(cell, record);
     record.task = cell.task;
     for (const std::string& set : cell.sets) record.sets.push_back(set);
-    record.settings_sha256 = sha256(write_fields(config_of(cell).settings).dump());
+    record.settings_sha256 = sha256(write_fields(config.settings).dump());
   }
   if (!cell.peer.empty()) {
     record.package = cell.package;

@@ -33,7 +33,8 @@ void keep_fingerprints(const Suite& suite, const std::vector<TaskData>& data) {
     const std::string& name = of_task.task;
     const std::string found =
         Manifest::read(of_task.directory / name / "manifest.json").fingerprint();
-    std::string kept = known.value(name, recorded_fingerprint(suite, name));
+    std::string kept = known.value(name, "");
+    if (kept.empty()) kept = recorded_fingerprint(suite, name);
     if (kept.empty()) kept = found;
     known[name] = kept;
     if (kept == found) continue;

@@ -120,8 +120,16 @@ IdentityLabels identity_labels(const Identities& identities, const OwnIdentity& 
   const bool single = std::ranges::all_of(
       identities, [](const auto& of_task) { return of_task.second.size() <= 1; });
   if (single) return labels_by(own, [](const Result&) { return ""; });
-  IdentityLabels labels = labels_by(own, label_by_values);
-  return labels.empty() ? labels_by(own, label_by_folder) : labels;
+  for (const LabelOf& label : {LabelOf(label_by_values), LabelOf(label_by_folder)}) {
+    IdentityLabels labels = labels_by(own, label);
+    if (!labels.empty()) return labels;
+  }
+  IdentityLabels apart;
+  for (const auto& [task, of_task] : identities) {
+    for (const Identity& identity : of_task)
+      apart[{task, identity}] = fmt::format("{} {}", task, apart.size());
+  }
+  return apart;
 }
 
 }  // namespace lra

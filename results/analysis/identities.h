@@ -29,8 +29,8 @@ using IdentityLabels = std::map<std::pair<std::string, Identity>, std::string>; 
 
 /// The group of each identity, by name: where no task has two, all are of one. Else those go
 /// together that were set over the protocol alike, or that lie in one suite's folder; where neither
-/// tells, none has a label, as an average over tasks would be of experiments that have nothing to
-/// do with each other.
+/// tells, each is its own, as an average over tasks would be of experiments that have nothing to do
+/// with each other.
 IdentityLabels identity_labels(const Identities& identities, const OwnIdentity& own);
 
 }  // namespace lra

@@ -139,10 +139,7 @@ std::vector<RecipeGroup> split(const Recipe& recipe, const RunBudget& budget,
     const auto& of_task = identities.at(r->task);
     return static_cast<size_t>(std::distance(of_task.begin(), of_task.find(own.at(r))));
   };
-  const auto label = [&](const Result* r) {
-    const auto it = labels.find({r->task, own.at(r)});
-    return it == labels.end() ? fmt::format("{} {}", r->task, place(r)) : it->second;
-  };
+  const auto label = [&](const Result* r) { return labels.at({r->task, own.at(r)}); };
   for (const Result* r : members) {
     const auto at = places.try_emplace(label(r), place(r)).first;
     at->second = std::min(at->second, place(r));
