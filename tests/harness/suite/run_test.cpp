@@ -259,9 +259,15 @@ TEST_F(SuiteRunTest, ARunKeepsToItsMemory) {
 }
 
 TEST_F(SuiteRunTest, AnEmptyWordIsNoDefault) {
+  std::vector<std::string> without = words("empty");
+  const auto out_option = std::ranges::find(without, "--out");
+  without.erase(out_option, out_option + 2);
   for (const char* option : {"--data", "--out", "--devices"}) {
-    const ProgramResult result = run_program(with(words("empty"), {option, ""}));
+    const bool is_out = std::string(option) == "--out";
+    const ProgramResult result = run_program(with(is_out ? without : words("empty"), {option, ""}));
     EXPECT_EQ(result.status, 2) << option << " " << result.text();
+    EXPECT_NE(result.err.find("names none; leave the option out"), std::string::npos)
+        << option << " " << result.err;
   }
 }
 

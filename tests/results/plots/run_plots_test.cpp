@@ -80,7 +80,9 @@ TEST(ScorePlots, ShowSpeedAndAccuracyAndMemoryAsAnArea) {
   results[0].machine.cores = 64;
   EXPECT_TRUE(score_plots(results).empty());
   results[0] = plotted_run("a", 900, 10, 100);
-  for (const Plot& rest : score_plots(results)) {
+  const auto plots_by_task = score_plots(results);
+  ASSERT_EQ(plots_by_task.size(), 2u) << "of listops without it, and of text";
+  for (const Plot& rest : plots_by_task) {
     for (const auto& series : rest.series)
       EXPECT_TRUE(series.name != "a" || std::abs(series.points[0][0] - 80) < 1e-9) << "of text";
   }
