@@ -14,13 +14,15 @@ struct NeedsPython {};
 
 /// The Python that hosts this process (harness/python). Options name a class: `file`, a path that
 /// ends in .py or the name of an importable module; `class`; perhaps `sha256`, which the source
-/// must then have; all others are keywords of its constructor. To be called without the GIL.
+/// must then have, and kImportsHash; all others are keywords of its constructor. To be called
+/// without the GIL.
 class PythonHost {
  public:
   virtual ~PythonHost() = default;
 
-  /// Loads the source and checks class, keywords and hash; returns the options with the SHA-256 of
-  /// the source. Throws Error, with the user's own traceback where their code raised.
+  /// Loads the source and checks class, keywords and hashes; returns the options with those of the
+  /// source and, where there are any, of the modules from beside it. Throws Error, with the user's
+  /// own traceback where their code raised.
   virtual json check(const json& options) = 0;
 
   /// Makes an object of the class. Its constructor is offered dim, heads, head_dim, max_length,
@@ -44,6 +46,10 @@ class PythonHost {
 
 /// The name of attentions that are classes of Python.
 inline constexpr const char* kPythonAttention = "python";
+
+/// The option that holds the SHA-256 of each module that a source imports from beside it, by its
+/// path there, as {"helper.py": "…"}; absent where it imports none.
+inline constexpr const char* kImportsHash = "imports_sha256";
 
 /// Null where Python does not host this process.
 PythonHost* python_host();

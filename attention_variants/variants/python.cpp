@@ -57,6 +57,7 @@ AttentionEntry python_entry() {
   made.info.can_be_causal = true;  // where its class says so
   made.info.why_unrotated = "what its class makes of queries and keys is its own";
   made.option_names = field_names<PythonOptions>();
+  made.option_names.push_back(kImportsHash);
   made.default_options = write_fields(PythonOptions{});
   made.effective_options = [](const json& given) { return needed_host(given).check(given); };
   made.make = make_python;

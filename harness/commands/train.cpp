@@ -65,8 +65,10 @@ Config asked_config(const TrainOptions& options, const Processes* processes) {
   Config config = run_config(load_protocol(options.protocol), options.task, attention, sets,
                              options.seed, options.dtype, kept);
   if (!kept.empty() && is_rank_zero(processes)) {
+    json named = config.attention_options;
+    named["file"] = config.named_file;
     host::say(fmt::format("{}; the run in {} goes on with the file that it keeps, {}",
-                          changed_text(config.named_file), options.run, kept.string()));
+                          changed_text(named), options.run, kept.string()));
   }
   return config;
 }

@@ -51,7 +51,7 @@ std::vector<ChangedFile> changed_files(const std::vector<PlannedRun>& runs) {
     const auto state = options.is_object() ? file_state(options) : std::nullopt;
     if (!state || *state == FileState::same) continue;
     changed.push_back({.attention = attention,
-                       .file = options.value("file", ""),
+                       .what = changed_text(options),
                        .kept = kept_by_any(runs, attention)});
   }
   return changed;
@@ -76,7 +76,7 @@ void check_kept(const std::vector<ChangedFile>& changed, const fs::path& out) {
     throw Error(fmt::format(
         "{}: {} since its runs in {} were planned, and none of them keeps what it was; put that "
         "back, or choose another --out folder",
-        one.attention, changed_text(one.file), out.string()));
+        one.attention, one.what, out.string()));
   }
 }
 

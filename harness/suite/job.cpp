@@ -24,7 +24,7 @@ void check_file(const TrainJob& job) {
       fmt::format("{} since the suite was planned: put back what it was, or call the suite again, "
                   "which goes on "
                   "with what its runs keep",
-                  changed_text(options.value("file", ""))));
+                  changed_text(options)));
 }
 
 void run_job(const TrainJob& job) {

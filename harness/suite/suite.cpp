@@ -150,8 +150,8 @@ std::string SuiteCell::label() const {
 }
 
 std::string ChangedFile::text() const {
-  return fmt::format("{}; {} goes on with the file that its runs keep, {}", changed_text(file),
-                     attention, kept.string());
+  return fmt::format("{}; {} goes on with the file that its runs keep, {}", what, attention,
+                     kept.string());
 }
 
 fs::path SuiteRequest::kept(const AttentionSpec& attention) const {

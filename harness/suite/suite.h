@@ -14,7 +14,7 @@ namespace lra::suite {
 /// An attention of a suite whose file is no more what it was when the suite was made.
 struct ChangedFile {
   std::string attention;       // as named
-  std::filesystem::path file;  // the attention's own
+  std::string what;            // "my.py has changed"
   std::filesystem::path kept;  // of one of the suite's runs, as it was; empty = none keeps it
 
   /// "my.py has changed; python:my.py:Softplus goes on with the file that its runs keep, ..."

@@ -1,6 +1,7 @@
 #include "harness/training/resume.h"
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/python_host.h"
 #include "harness/training/run_folder.h"
 
 namespace lra {
@@ -24,6 +25,22 @@ bool may_name(const json& options, const fs::path& kept) {
   return options.contains("class") || kept.string().find_first_of(",[]") == std::string::npos;
 }
 
+// The first of the modules beside a source that is not what its options say; empty: all are.
+fs::path other_import(const json& options, const fs::path& source) {
+  const json imports = options.value(kImportsHash, json::object());
+  for (const auto& [name, hash] : imports.items()) {
+    const fs::path file = imports_folder(source) / name;
+    std::error_code none;
+    if (!fs::is_regular_file(file, none) || sha256_file(file) != hash) return file;
+  }
+  return {};
+}
+
+std::string changed_file_text(const fs::path& file, const std::string& which) {
+  std::error_code none;
+  return file.string() + which + (fs::is_regular_file(file, none) ? " has changed" : " is gone");
+}
+
 }  // namespace
 
 fs::path begun_folder(const fs::path& run) {
@@ -37,11 +54,36 @@ std::optional<FileState> file_state(const json& attention_options) {
   const fs::path file = text_option(attention_options, "file");
   std::error_code none;
   if (!fs::is_regular_file(file, none)) return FileState::gone;
-  return sha256_file(file) == hash ? FileState::same : FileState::changed;
+  const bool same = sha256_file(file) == hash && other_import(attention_options, file).empty();
+  return same ? FileState::same : FileState::changed;
 }
 
 const char* kept_name(const json& attention_options) {
   return attention_options.contains("class") ? kAttentionSource : kAttentionFile;
+}
+
+fs::path imports_folder(const fs::path& source) {
+  const fs::path kept = source.parent_path() / kAttentionImports;
+  std::error_code none;
+  return source.filename() == kAttentionSource && fs::is_directory(kept, none)
+             ? kept
+             : source.parent_path();
+}
+
+void keep_imports(const fs::path& run, const json& attention_options) {
+  const json imports = attention_options.value(kImportsHash, json::object());
+  const fs::path source = attention_options.value("file", "");
+  if (source.extension() != ".py") return;  // Python finds it, and them, by name
+  for (const auto& [name, hash] : imports.items()) {
+    const fs::path kept = run / kAttentionImports / name, file = imports_folder(source) / name;
+    std::error_code none;
+    if (fs::is_regular_file(kept, none) && sha256_file(kept) == hash) continue;
+    const std::string text = read_file(file);
+    if (sha256(text) != hash)
+      throw Error(file.string() + " has changed since it was loaded; start again");
+    fs::create_directories(kept.parent_path());
+    write_file(kept, text, Links::replace);
+  }
 }
 
 fs::path kept_file(const json& attention_options, const fs::path& run) {
@@ -50,11 +92,12 @@ fs::path kept_file(const json& attention_options, const fs::path& run) {
   const fs::path kept = run / kept_name(attention_options);
   std::error_code none;
   if (!may_name(attention_options, kept) || !fs::is_regular_file(kept, none)) return {};
-  return sha256_file(kept) == hash ? kept : fs::path();
+  const bool same = sha256_file(kept) == hash && other_import(attention_options, kept).empty();
+  return same ? kept : fs::path();
 }
 
 json with_kept_file(json attention_options, const fs::path& run) {
-  // What a Python file imports lies beside it: it is read there as long as it is the same.
+  // What runs before this held of a Python file's imports lies beside it alone.
   if (attention_options.contains("class") &&
       (!names_path(attention_options) || file_state(attention_options) == FileState::same))
     return attention_options;
@@ -80,9 +123,15 @@ fs::path kept_for(const fs::path& run, const AttentionSpec& attention) {
   return !state || *state == FileState::same ? fs::path() : kept_file(options, folder);
 }
 
-std::string changed_text(const fs::path& file) {
+std::string changed_text(const json& attention_options) {
+  const fs::path file = text_option(attention_options, "file");
   std::error_code none;
-  return file.string() + (fs::is_regular_file(file, none) ? " has changed" : " is gone");
+  if (fs::is_regular_file(file, none) &&
+      sha256_file(file) == text_option(attention_options, "sha256")) {
+    if (const fs::path other = other_import(attention_options, file); !other.empty())
+      return changed_file_text(other, ", which " + file.string() + " imports,");
+  }
+  return changed_file_text(file, "");
 }
 
 Config run_config(const Protocol& protocol, const std::string& task, const AttentionSpec& attention,

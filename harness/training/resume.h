@@ -18,14 +18,23 @@ std::filesystem::path begun_folder(const std::filesystem::path& run);
 /// How the file that an attention was made from stands to what its options say of it.
 enum class FileState { same, changed, gone };
 
-/// By effective options. Nothing where these name no file, or a module that Python finds by name.
+/// By effective options; of a class of Python's with what it imports from beside it. Nothing where
+/// these name no file, or a module that Python finds by name.
 std::optional<FileState> file_state(const json& attention_options);
 
 /// The name of an attention's file in a run's folder.
 const char* kept_name(const json& attention_options);
 
-/// The file that a run's folder keeps, where it is the one that these effective options are of, and
-/// can be read in its place; else empty.
+/// Where a class's source has the modules that it imports from beside it: there, or where a run's
+/// folder keeps them.
+std::filesystem::path imports_folder(const std::filesystem::path& source);
+
+/// Has a run's folder keep those modules, by the effective options of its attention. Throws where
+/// one is no more what they say.
+void keep_imports(const std::filesystem::path& run, const json& attention_options);
+
+/// The file that a run's folder keeps, where it is the one that these effective options are of,
+/// with all that it imports, and can be read in its place; else empty.
 std::filesystem::path kept_file(const json& attention_options, const std::filesystem::path& run);
 
 /// The options of a run's attention with the file that its folder keeps in place of the one that it
@@ -36,8 +45,9 @@ json with_kept_file(json attention_options, const std::filesystem::path& run);
 /// its folder keeps. Else empty.
 std::filesystem::path kept_for(const std::filesystem::path& run, const AttentionSpec& attention);
 
-/// "my.py has changed", "my.py is gone": of a file that is not what it was.
-std::string changed_text(const std::filesystem::path& file);
+/// "my.py has changed", "my.py is gone", "helper.py, which my.py imports, has changed": by
+/// effective options that file_state() finds not to be of what is there.
+std::string changed_text(const json& attention_options);
 
 /// What make_config() makes, for a run of it: with a `kept` file in place of the attention's own,
 /// which all that the run does with the attention reads, and none of its records names.

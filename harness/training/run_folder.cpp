@@ -164,6 +164,7 @@ void RunFolder::remove_run() const {
        {kResultFile, kPredictionsFile, kBestCheckpoint, kLastCheckpoint, kMetricsFile,
         kAttentionFile, kAttentionSource, kConfigFile})  // config.json says what it is
     fs::remove(path_ / name);
+  fs::remove_all(path_ / kAttentionImports);
 }
 
 // The run that an overwritten one had before it goes too; of a run with pretraining of its own that
@@ -202,6 +203,7 @@ void RunFolder::begin_events(const fs::path& folder, const std::string& log) {
 }
 
 void RunFolder::keep_file(const json& attention_options) const {
+  keep_imports(path_, attention_options);
   const std::string hash = attention_options.value("sha256", "");
   const fs::path kept = path_ / kept_name(attention_options);
   if (hash.empty() || (fs::exists(kept) && sha256_file(kept) == hash)) return;

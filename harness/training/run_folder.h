@@ -22,6 +22,7 @@ inline constexpr const char* kBestCheckpoint = "checkpoint-best.safetensors";
 /// The file of an attention that is one, as it was when the run began.
 inline constexpr const char* kAttentionFile = "attention.pt";    // a TorchScript module's file
 inline constexpr const char* kAttentionSource = "attention.py";  // or a Python class's
+inline constexpr const char* kAttentionImports = "attention_imports";  // modules beside that
 
 /// Whether the folder holds a run that can be continued, or is finished.
 bool has_begun(const std::filesystem::path& run);
@@ -59,8 +60,8 @@ class RunFolder {
   /// Clears the folder, writes config.json, and metrics.jsonl goes on from `at`; event files too,
   /// where `events` is a folder for them.
   void begin(const json& config, const TrainState& at, const std::filesystem::path& events);
-  /// Keeps the file that the attention's options name by `file` and `sha256`; nothing where they
-  /// do not.
+  /// Keeps the file that the attention's options name by `file` and `sha256`, with what it imports
+  /// from beside it; nothing where they do not.
   void keep_file(const json& attention_options) const;
   /// A line of metrics.jsonl, at once.
   void log(const LogLine& line);

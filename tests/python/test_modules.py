@@ -154,6 +154,57 @@ class Imports(unittest.TestCase):
             self.assertEqual(self.factor(folder, "lra_changed", "# and again\n"), 123)
 
 
+    def imports(self, folder, text):
+        file = os.path.join(folder, "mine.py")
+        with open(file, "w", encoding="utf-8") as to:
+            to.write(text + "import torch\nclass A(torch.nn.Module):\n    def forward(self, x, mask): ...\n")
+        return json.loads(_modules.check(named("A", file))).get("imports_sha256")
+
+    def test_hashes_of_what_a_source_imports_and_that_in_turn(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "lra_beside"))
+            self.helper(folder, "lra_beside/__init__", "")
+            self.helper(folder, "lra_beside/one", "from . import two\n")
+            self.helper(folder, "lra_beside/two", "import lra_other\n")
+            self.helper(folder, "lra_other", "X = 1\n")
+            self.helper(folder, "lra_unused", "X = 1\n")
+            hashes = lambda *files: {
+                file: hashlib.sha256(open(os.path.join(folder, file), "rb").read()).hexdigest()
+                for file in files
+            }
+            every = hashes(
+                "lra_beside/__init__.py", "lra_beside/one.py", "lra_beside/two.py", "lra_other.py"
+            )
+            self.assertEqual(self.imports(folder, "import lra_beside.one\n"), every)
+            self.assertEqual(
+                self.imports(folder, "def f(): pass\nfrom lra_beside import one\n"),
+                every,
+                "loaded already",
+            )
+            self.assertEqual(self.imports(folder, "import lra_other\n"), hashes("lra_other.py"))
+            dynamic = "import importlib\nimportlib.import_module('lra_unused')\n"
+            self.assertEqual(self.imports(folder, dynamic), hashes("lra_unused.py"))
+            self.assertIsNone(self.imports(folder, "import random\n"))
+
+    def test_another_hash_than_was_asked_for(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.helper(folder, "lra_asked", "FACTOR = 1\n")
+            self.factor(folder, "lra_asked")
+            file = os.path.join(folder, "mine.py")
+            for hashes in ({"lra_asked.py": "0"}, {}):
+                with self.assertRaisesRegex(_modules.Refused, "beside it, lra_asked.py, has another"):
+                    _modules._load({"file": file, "class": "A", "imports_sha256": hashes})
+
+    def test_installed_ones_are_not_beside(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.makedirs(os.path.join(folder, "venv/site-packages"))
+            self.helper(folder, "venv/site-packages/lra_installed", "")
+            path = os.path.join(folder, "venv/site-packages")
+            sys.path.append(path)
+            self.addCleanup(sys.path.remove, path)
+            self.assertIsNone(self.imports(folder, "import lra_installed\n"))
+
+
 class Objects(unittest.TestCase):
     def test_check_adds_the_hash_of_the_source(self):
         with open(FAULTY, "rb") as file:

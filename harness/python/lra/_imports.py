@@ -1,9 +1,12 @@
 """What users' files import from beside them."""
 
+import ast
 import contextlib
+import hashlib
 import importlib
 import os
 import sys
+import sysconfig
 
 _folders: set = set()  # of users' files, each with a separator at its end
 _stamps: dict = {}  # file of a module that these imported -> when it was changed
@@ -54,3 +57,63 @@ def imports_from(folder):
             loaded = _file_of(module)
             if loaded.startswith(folder + os.sep):
                 _stamps.setdefault(loaded, _changed_at(loaded))
+
+
+def _installed(path, folder):
+    """Whether a file of the folder came with Python or by its package manager."""
+    library = sysconfig.get_paths()["stdlib"] + os.sep
+    if path.startswith(library) and not folder.startswith(library):
+        return True
+    parts = path[len(folder) :].split(os.sep)
+    return "site-packages" in parts or "dist-packages" in parts
+
+
+def folder_of(module):
+    """Where a module that was found by its name has its own: its package; "": among others'."""
+    top = sys.modules[module.__name__.partition(".")[0]]
+    if places := list(getattr(top, "__path__", ())):
+        return os.path.abspath(places[0])
+    folder = os.path.dirname(_file_of(top))
+    return "" if _installed(folder, "") else folder
+
+
+def _names_in(text, package):
+    """What may be the name of a module among what a source of that package imports."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            parts = package.split(".")[: len(package.split(".")) + 1 - node.level]
+            base = ".".join((parts if node.level else []) + [node.module or ""]).strip(".")
+            yield base
+            yield from (f"{base}.{alias.name}" for alias in node.names)
+
+
+def modules_beside(module, text, folder, more=()):
+    """{path: SHA-256} of the modules of `folder` that a loaded module imports, and those in turn.
+
+    text: its source. By what the sources say, as modules may be loaded already; `more`: names of
+    those imported in other ways. Paths are as seen from the folder; "" is no folder.
+    """
+    own, waits = _file_of(module), list(more)
+    found: dict = {}
+
+    def follow(module, text):
+        package = getattr(module, "__package__", None) or ""
+        waits.extend(_names_in(text, package))
+        waits.append(package)
+
+    follow(module, text)
+    while waits and folder:
+        name = waits.pop()
+        if "." in name:
+            waits.append(name.rpartition(".")[0])
+        path = _file_of(sys.modules.get(name))
+        beside = path.startswith(folder + os.sep) and path.endswith(".py")
+        if not beside or path == own or path in found or _installed(path, folder):
+            continue
+        with open(path, "rb") as file:
+            source = file.read()
+        found[path] = hashlib.sha256(source).hexdigest()
+        follow(sys.modules[name], source)
+    return {os.path.relpath(path, folder): found[path] for path in sorted(found)}

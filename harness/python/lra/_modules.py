@@ -18,12 +18,13 @@ import types
 
 import torch
 
-from lra._imports import imports_from
+from lra._imports import folder_of, imports_from, modules_beside
 
-NAMED = ("file", "class", "sha256")  # options that name the class; the others are keywords
+NAMED = ("file", "class", "sha256", "imports_sha256")  # options that name the class; the others are keywords
 OFFERED = ("dim", "heads", "head_dim", "max_length", "dropout", "seed")
 
-_loaded: dict = {}  # (file, sha256) -> module
+_loaded: dict = {}  # (file, sha256) -> (module, modules_beside() when it was loaded)
+KEPT, KEPT_IMPORTS = "attention.py", "attention_imports"  # in a run's folder
 _registered: dict = {}  # (file, class) -> a class that was given and not named
 _files: set = set()  # of users' sources: frames in other files are left out of tracebacks
 _called = "python"  # the class that was called last: a backward function is probably its own
@@ -155,6 +156,13 @@ def _source(options):
     return path, text, found
 
 
+def _imports_folder(path):
+    """Where a source has the modules of its own: beside it, or where a run keeps both."""
+    folder, name = os.path.split(path)
+    kept = os.path.join(folder, KEPT_IMPORTS)
+    return kept if name == KEPT and os.path.isdir(kept) else folder
+
+
 def register(made):
     """The `file` of a class that has been defined already, for options that name it."""
     file = f"<{made.__module__}>"
@@ -170,25 +178,29 @@ def forget(file, name):
 
 
 def _load(options):
-    """(class, SHA-256 of its source)."""
+    """(class, SHA-256 of its source, of each module that this imports from beside it)."""
     if given := _registered.get((options["file"], options["class"])):
-        return given, ""
+        return given, "", {}
     path, text, found = _source(options)
     where = _where(options)
     _files.add(path)
     if (path, found) not in _loaded:
+        before = set(sys.modules)
         with _told_by(where):
             if options["file"].endswith(".py"):
                 name = "lra_attention_" + os.path.basename(path)[:-3]
                 module = types.ModuleType(name)
                 module.__file__ = path
-                with imports_from(os.path.dirname(path)):
+                folder = _imports_folder(path)
+                with imports_from(folder):
                     sys.modules[name] = module  # dataclasses look their module up
                     exec(compile(text, path, "exec"), module.__dict__)
             else:
                 module = importlib.import_module(options["file"])
-        _loaded[path, found] = module
-    module = _loaded[path, found]
+                folder = folder_of(module)
+            beside = modules_beside(module, text, folder, set(sys.modules) - before)
+        _loaded[path, found] = module, beside
+    module, imports = _loaded[path, found]
     made = getattr(module, options["class"], None)
     if not (inspect.isclass(made) and issubclass(made, torch.nn.Module)):
         classes = [
@@ -202,7 +214,15 @@ def _load(options):
         raise WrongUse(
             f"{where}: {options['class']} {problem}; classes there: {', '.join(classes) or 'none'}"
         )
-    return made, found
+    wanted = options.get("imports_sha256", imports)
+    if wanted != imports:
+        files = sorted({*wanted, *imports})
+        other = [file for file in files if wanted.get(file) != imports.get(file)]
+        raise Refused(
+            f"{where}: what the file imports from beside it, {', '.join(other)}, has another SHA-256 "
+            "than was asked for; it has changed, put the old one back or start anew"
+        )
+    return made, found, imports
 
 
 def _keywords(made, options, offered):
@@ -270,12 +290,13 @@ def _takes_heads(made, where):
 
 
 def check(options_json):
-    """The options with the SHA-256 of the source, as JSON."""
+    """The options with the SHA-256 of the source, and of its imports if it has any, as JSON."""
     options = json.loads(options_json)
-    made, found = _load(options)
+    made, found, imports = _load(options)
     _takes_heads(made, _where(options))
     _keywords(made, options, dict.fromkeys(OFFERED))
-    return json.dumps({**options, "sha256": found})
+    hashes = {"imports_sha256": imports} if imports else {}
+    return json.dumps({**options, "sha256": found, **hashes})
 
 
 def source(options_json):
@@ -421,7 +442,7 @@ def make(options_json, offered_json):
     """An object of the class."""
     options, offered = json.loads(options_json), json.loads(offered_json)
     where = _where(options)
-    made, _ = _load(options)
+    made = _load(options)[0]
     if offered.get("causal") and not getattr(made, "lra_causal", False):
         raise WrongUse(
             f"{where}: the model is causal, and the class does not say lra_causal = True, by which "

@@ -132,6 +132,24 @@ TEST_F(PythonTest, ARunKeepsTheSourceAndUsesItOnceTheFileHasChanged) {
   expect_refusal({"evaluate", run("a").string()}, 1, "that was asked for; it has changed");
 }
 
+TEST_F(PythonTest, ARunKeepsWhatTheSourceImportsFromBesideIt) {
+  const fs::path file = scratch_.path() / "mine.py", helper = scratch_.path() / "lra_beside.py";
+  fs::copy_file(kTests / "examples" / "python" / "linear.py", helper);
+  write_file(file, "from lra_beside import LinearAttention\n");
+  const std::string attention = "python:" + file.string() + ":LinearAttention";
+  ASSERT_EQ(run_program(words("a", attention)).status, 0);
+  const Result trained = result("a");
+  EXPECT_EQ(trained.attention.options["imports_sha256"],
+            (json{{"lra_beside.py", sha256_file(helper)}}));
+
+  std::ofstream(helper, std::ios::app) << "\nraise RuntimeError('changed')\n";
+  const ProgramResult kept = run_program({"evaluate", run("a").string(), "--json"});
+  ASSERT_EQ(kept.status, 0) << kept.err;
+  EXPECT_EQ(json::parse(kept.out)["correct"], trained.test->correct);
+  fs::remove_all(run("a") / "attention_imports");
+  expect_refusal({"evaluate", run("a").string()}, 1, "No module named 'lra_beside'");
+}
+
 class SlowPythonTest : public PythonTest {};
 
 TEST_F(PythonTest, WhatTheClassRaisesStandsInTheRecordWithItsPlace) {

@@ -1,6 +1,7 @@
 // A run goes on with the file of its attention that its folder keeps.
 #include "harness/training/resume.h"
 
+#include "attention_variants/python_host.h"
 #include "tests/harness/training/train_fixture.h"
 
 namespace lra {
@@ -109,6 +110,37 @@ TEST(KeptSource, MayLieInAFolderWithBracketsInItsName) {
   module["file"] = "package.module";
   EXPECT_EQ(file_state(module), std::nullopt) << "Python finds it";
   EXPECT_TRUE(kept_file(module, run).empty());
+}
+
+TEST(KeptSource, IsOfWhatItImportsToo) {
+  const Scratch scratch;
+  const fs::path run = scratch.path() / "run", own = scratch.path() / "my.py",
+                 helper = scratch.path() / "pack" / "helper.py";
+  for (const fs::path& folder : {run / kAttentionImports / "pack", helper.parent_path()})
+    fs::create_directories(folder);
+  write_file(own, "from pack import helper");
+  write_file(helper, "as it was");
+  const json options = {{"file", own.string()},
+                        {"class", "A"},
+                        {"sha256", sha256_file(own)},
+                        {kImportsHash, {{"pack/helper.py", sha256_file(helper)}}}};
+  EXPECT_EQ(file_state(options), FileState::same);
+  write_file(run / kAttentionSource, read_file(own));
+  EXPECT_TRUE(kept_file(options, run).empty()) << "the helper is not kept";
+  write_file(run / kAttentionImports / "pack" / "helper.py", "as it was");
+  EXPECT_EQ(kept_file(options, run), run / kAttentionSource);
+
+  write_file(helper, "changed");
+  EXPECT_EQ(file_state(options), FileState::changed);
+  const std::string which = helper.string() + ", which " + own.string() + " imports,";
+  EXPECT_EQ(changed_text(options), which + " has changed");
+  fs::remove(helper);
+  EXPECT_EQ(changed_text(options), which + " is gone");
+  const json kept = with_kept_file(options, run);
+  EXPECT_EQ(kept["file"], (run / kAttentionSource).string());
+  EXPECT_EQ(file_state(kept), FileState::same);
+  fs::remove(own);
+  EXPECT_EQ(changed_text(options), own.string() + " is gone");
 }
 
 using SlowResumedFileTest = ResumedFileTest;
