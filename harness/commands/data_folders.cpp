@@ -110,6 +110,7 @@ void prepare_folder(const std::string& name, const PrepareOptions& options) {
 void verify_folders(const fs::path& path) {
   for (const auto& [directory, name] : prepared_folders(path)) {
     const PreparedData data = open_data(directory, name, /*check_hashes=*/true);
+    check_samples(data);
     print_summary(data.manifest(), directory / name);
   }
 }
@@ -174,6 +175,7 @@ void export_folders(const fs::path& path, const fs::path& out) {
       continue;
     }
     const PreparedData data(directory, name, /*check_hashes=*/true);
+    check_samples(data);
     task(name).export_data(data, out / name);
     fmt::print("{}\n", printable((out / name).string()));
   }

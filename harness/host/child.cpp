@@ -108,7 +108,7 @@ class HeldSignals {
   }
 
  private:
-  static constexpr int kStops[] = {SIGINT, SIGTERM};
+  static constexpr int kStops[] = {SIGINT, SIGTERM, SIGHUP};
   sigset_t before_{};
 };
 

@@ -26,7 +26,7 @@ void synchronize(torch::Device device);
 Status status_of(const std::exception& error);
 
 /// The exit status of the program for an error: 128 + its number after a signal (Ctrl-C: 130,
-/// SIGTERM: 143), 2 for a UsageError, else 1.
+/// SIGTERM: 143, SIGHUP: 129), 2 for a UsageError, else 1.
 int exit_status(const std::exception& error);
 
 /// Standard input, output and error that are closed become /dev/null, before another file takes

@@ -67,6 +67,10 @@ void install_signal_handlers() {
 void stop_at_signals() {
   std::signal(SIGINT, handle_stop);
   std::signal(SIGTERM, handle_stop);
+  struct sigaction now {};
+  // What nohup starts ignores it.
+  if (sigaction(SIGHUP, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)
+    std::signal(SIGHUP, handle_stop);
 }
 
 const std::atomic<bool>& stop_requested() { return g_stop; }

@@ -1,5 +1,6 @@
-// What signals do: Ctrl-C and SIGTERM ask work that can be continued to stop at its next step, and
-// a second one ends the process at once. What cannot be continued ends with the first.
+// What signals do: Ctrl-C, SIGTERM and SIGHUP (a terminal that closes) ask work that can be
+// continued to stop at its next step, and a second one ends the process at once. What cannot be
+// continued ends with the first.
 #pragma once
 
 #include <atomic>
@@ -13,11 +14,11 @@ namespace lra::host {
 /// main().
 void install_signal_handlers();
 
-/// From now on SIGINT and SIGTERM ask to stop. For commands whose work looks at stop_requested();
-/// without it they end the process, as they do by default.
+/// From now on SIGINT, SIGTERM and, where it is not ignored, SIGHUP ask to stop. For commands whose
+/// work looks at stop_requested(); without it they end the process, as they do by default.
 void stop_at_signals();
 
-/// True after SIGINT or SIGTERM, where stop_at_signals() was called.
+/// True after one of them, where stop_at_signals() was called.
 const std::atomic<bool>& stop_requested();
 
 /// The signal that asked first; SIGINT where there was none, as in a process that stops because

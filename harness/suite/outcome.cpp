@@ -11,7 +11,7 @@ namespace {
 constexpr int kUsage = 2;
 // As a shell, and Slurm's scripts, know a stop by request.
 constexpr bool is_stop_by_request(int exit) {
-  return exit == 128 + SIGINT || exit == 128 + SIGTERM;
+  return exit == 128 + SIGINT || exit == 128 + SIGTERM || exit == 128 + SIGHUP;
 }
 
 }  // namespace
@@ -43,8 +43,7 @@ Outcome outcome_of(const EndOfTry& end, int64_t most_tries, double timeout) {
             .ended = "oom",
             .tries = end.tries};
   }
-  const bool asked =
-      is_stop_by_request(child.exit) || child.signal == SIGTERM || child.signal == SIGINT;
+  const bool asked = is_stop_by_request(child.exit) || is_stop_by_request(128 + child.signal);
   // Without a checkpoint, by somebody who does not stop the runner, it is a death like others.
   if (asked && (end.stopping || end.new_checkpoint))
     return {.next = Next::leave, .ended = "asked to stop", .tries = end.tries};

@@ -18,6 +18,8 @@ inline Check below_one() {
           "at least 0 and less than 1"};
 }
 
+inline constexpr double kLargestBatch = 1'000'000'000;  // samples; sums of sizes stay integers
+
 struct InputOptions {
   int64_t length = 2048;  // N; longer samples are cut, shorter ones padded
   InputMask mask = InputMask::length;
@@ -142,8 +144,8 @@ struct OptimizerOptions {
   }
 };
 
-/// The learning rate over the steps, numbered from 0. Every kind but one_cycle begins with w(step)
-/// = min(1, step / warmup); see harness/training/schedule.h for the formulas.
+/// The learning rate over the steps, numbered from 0; see harness/steps/schedule.h for the
+/// formulas.
 struct ScheduleOptions {
   ScheduleKind kind = ScheduleKind::one_cycle;
   int64_t warmup = 1000;       // steps; 0 = none
@@ -185,7 +187,7 @@ struct TrainingOptions {
   template <class Fields>
   void fields(Fields& f) {
     f("steps", steps, at_least(1));
-    f("batch", batch, at_least(1));
+    f("batch", batch, between(1, kLargestBatch));
     f("micro_batch", micro_batch, at_least(0));
     f("evaluate_every", evaluate_every, at_least(1));
     f("checkpoint_every", checkpoint_every, at_least(0));
@@ -207,7 +209,7 @@ struct EvaluationOptions {
 
   template <class Fields>
   void fields(Fields& f) {
-    f("batch", batch, at_least(1));
+    f("batch", batch, between(1, kLargestBatch));
     f("drop_last", drop_last);
     f("dev", dev);
     f("select_after", select_after, between(0, 1));

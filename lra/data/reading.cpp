@@ -1,6 +1,9 @@
 #include "lra/data/reading.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <unordered_set>
 
 namespace lra {
 namespace {
@@ -58,6 +61,31 @@ void check_rows(int64_t rows, int64_t limit, const std::string& where, const std
     throw Error(where + " holds " + std::to_string(rows) + " rows, fewer than the --" + split +
                 " " + std::to_string(limit) + " asked for");
   }
+}
+
+std::vector<std::string> notes_of_rows(const std::map<std::string, SplitWriter>& splits,
+                                       const PrepareOptions& options,
+                                       const std::array<int64_t, 3>& published) {
+  const int64_t limits[] = {options.train, options.dev, options.test};
+  std::vector<std::string> notes;
+  std::unordered_set<size_t> before;
+  int64_t copies[3] = {};
+  for (size_t i = 0; i < 3; ++i) {
+    const SplitWriter& split = splits.at(kSplits[i]);
+    if (limits[i] < 0 && split.size() != published[i]) {
+      notes.push_back(fmt::format("WARNING: the source has {} rows for {}; the public data have {}",
+                                  split.size(), kSplits[i], published[i]));
+    }
+    const std::vector<size_t> hashes = split.hashes();
+    for (const size_t hash : hashes) copies[i] += before.contains(hash) ? 1 : 0;
+    before.insert(hashes.begin(), hashes.end());
+  }
+  if (copies[1] + copies[2] > 0) {
+    notes.push_back(fmt::format(
+        "WARNING: samples of dev that stand in train: {}, of test that stand in train or dev: {}",
+        copies[1], copies[2]));
+  }
+  return notes;
 }
 
 std::string source_name(const PrepareOptions& options) {

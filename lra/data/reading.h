@@ -1,9 +1,12 @@
 // What the tasks that read public data have in common.
 #pragma once
 
+#include <array>
 #include <initializer_list>
+#include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lra/data/task.h"
 #include "lra/formats/archive.h"
@@ -23,6 +26,12 @@ VisitOptions visit_options(const PrepareOptions& options);
 
 /// Throws Error where a file gave no row or, with `limit` not negative, fewer than that.
 void check_rows(int64_t rows, int64_t limit, const std::string& where, const std::string& split);
+
+/// What the manifest says of rows read: "WARNING: ..." where a split is whole and has not as many
+/// as the public data, `published` of train, dev and test; and how many stand in another split too.
+std::vector<std::string> notes_of_rows(const std::map<std::string, SplitWriter>& splits,
+                                       const PrepareOptions& options,
+                                       const std::array<int64_t, 3>& published);
 
 /// The last part of the source's path, for the manifest: "aclImdb.tar.xz".
 std::string source_name(const PrepareOptions& options);

@@ -187,6 +187,26 @@ void SplitWriter::labels(std::span<const int32_t> labels) {
     throw Error("labels at positions are one a token, in all samples, of one input");
 }
 
+std::vector<size_t> SplitWriter::hashes() const {
+  std::vector<size_t> hashes;
+  const auto bytes = [&](const auto& values, size_t begin, size_t end) {
+    return std::string_view(reinterpret_cast<const char*>(values.data() + begin),
+                            (end - begin) * sizeof(values[0]));
+  };
+  for (int64_t i = 0; i < size(); ++i) {
+    size_t hash = 0;
+    for (int64_t j = i * inputs_; j < (i + 1) * inputs_; ++j) {
+      const auto begin = static_cast<size_t>(offsets_[static_cast<size_t>(j)]),
+                 end = static_cast<size_t>(offsets_[static_cast<size_t>(j) + 1]);
+      const std::string_view text =
+          wide_.empty() ? bytes(narrow_, begin, end) : bytes(wide_, begin, end);
+      hash = hash * 31 + std::hash<std::string_view>()(text);
+    }
+    hashes.push_back(hash);
+  }
+  return hashes;
+}
+
 void SplitWriter::write(const fs::path& path, int64_t vocabulary) const {
   const int64_t highest =
       std::max<int64_t>(narrow_.empty() ? 0 : *std::ranges::max_element(narrow_),

@@ -65,6 +65,8 @@ class SplitWriter {
   }
   /// Room for so many tokens, where their number is known.
   void reserve(int64_t tokens) { narrow_.reserve(static_cast<size_t>(tokens)); }
+  /// A hash of each sample's tokens.
+  std::vector<size_t> hashes() const;
   /// Writes atomically, as U8 where `vocabulary` <= 256.
   void write(const std::filesystem::path& path, int64_t vocabulary) const;
 

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <map>
 
 namespace lra {
@@ -11,6 +12,22 @@ namespace {
 std::map<std::string, Task>& registry() {
   static std::map<std::string, Task> tasks;
   return tasks;
+}
+
+// Of a sample of a split. Throws Error without the place.
+void check_one(const Task& task, const Split& split, int64_t index, int64_t side,
+               std::vector<int64_t>& ids) {
+  if (task.image) {
+    for (int64_t j = 0; j < split.inputs(); ++j) {
+      const int64_t pixels = split.length(index, j);
+      if (pixels != side * side)
+        throw Error(fmt::format("the image should have {0} x {0} pixels, not {1}", side, pixels));
+    }
+  }
+  if (!task.check_sample) return;
+  ids.resize(static_cast<size_t>(split.length(index)));
+  split.copy(index, 0, split.length(index), ids.data());
+  task.check_sample(std::vector<uint16_t>(ids.begin(), ids.end()), split.label(index));
 }
 
 }  // namespace
@@ -48,6 +65,24 @@ Task task(const std::string& name, const Reading& reading) {
   read.vocabulary = read.without_brackets.vocabulary;
   read.render = read.render_without_brackets;
   return read;
+}
+
+void check_samples(const PreparedData& data) {
+  const Task& of = task(data.manifest().task);
+  const Split& first = data.split(kSplits[0]);
+  const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(first.length(0))));
+  const int64_t wanted = data.manifest().options.value("resolution", side);
+  std::vector<int64_t> ids;
+  for (const char* name : kSplits) {
+    const Split& split = data.split(name);
+    for (int64_t i = 0; i < split.size(); ++i) {
+      try {
+        check_one(of, split, i, wanted, ids);
+      } catch (const Error& error) {
+        throw Error(fmt::format("{}: sample {} of {}: {}", of.name, i, name, error.what()));
+      }
+    }
+  }
 }
 
 PreparedData open_data(const std::filesystem::path& directory, const std::string& task_name,

@@ -52,6 +52,9 @@ struct Task {
   std::string source;    // what `--source` takes, where data cannot be generated; else empty
   std::string stand_in;  // the task whose source serves for a labelled stand-in; empty = none
   std::function<void(const PrepareOptions&)> prepare;
+  /// Throws Error that says what is wrong where a sample of one input cannot be one of the task, or
+  /// has another label; empty: any ids may.
+  std::function<void(std::span<const uint16_t>, int64_t label)> check_sample = {};
   /// A sample's tokens as text to look at.
   std::function<std::string(std::span<const uint16_t>)> render;
   /// How samples are read where `input.brackets` is drop; no ids where a task has no brackets.
@@ -74,6 +77,10 @@ std::vector<const Task*> tasks();
 PreparedData open_data(const std::filesystem::path& directory, const std::string& task_name,
                        bool check_hashes, std::optional<Reading> reading = std::nullopt,
                        OpenedSplits opened = OpenedSplits::all);
+
+/// Holds every sample of opened data against its task: Task::check_sample, and images square and of
+/// one size, `resolution` where the manifest has it. Throws Error that names split and sample.
+void check_samples(const PreparedData& data);
 
 /// The task of that name; throws UsageError that lists the valid names and the nearest.
 const Task& task(const std::string& name);

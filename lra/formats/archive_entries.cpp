@@ -3,6 +3,8 @@
 #include <archive.h>
 #include <archive_entry.h>
 
+#include <locale.h>
+
 #include <algorithm>
 #include <memory>
 #include <span>
@@ -15,6 +17,24 @@ namespace lra {
 namespace {
 
 namespace fs = std::filesystem;
+
+// libarchive converts names to the encoding of the thread's locale, of which "C" has ASCII alone.
+class Utf8Names {
+ public:
+  Utf8Names() : utf8_(newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
+    if (utf8_ != nullptr) before_ = uselocale(utf8_);
+  }
+  ~Utf8Names() {
+    if (utf8_ == nullptr) return;
+    uselocale(before_);
+    freelocale(utf8_);
+  }
+  Utf8Names(const Utf8Names&) = delete;
+  Utf8Names& operator=(const Utf8Names&) = delete;
+
+ private:
+  locale_t utf8_, before_ = nullptr;
+};
 
 class ArchiveReader {
  public:
@@ -42,13 +62,17 @@ class ArchiveReader {
   // The next entry, or null at the end.
   archive_entry* next() {
     archive_entry* entry = nullptr;
+    const Utf8Names names;
     const int status = archive_read_next_header(reader_.get(), &entry);
     if (status == ARCHIVE_EOF) {
       check_end();
       return nullptr;
     }
     if (status < ARCHIVE_WARN) throw failure(status);
-    entry_ = name_of(entry);
+    entry_.clear();
+    const std::string name = name_of(entry);
+    if (name.empty() && status == ARCHIVE_WARN) throw failure(status);
+    entry_ = name;
     return entry;
   }
 

@@ -39,7 +39,8 @@ struct Records {
 struct Cifar {
   Records train, test;
   /// What the files are found to be: "CIFAR-10" only where all six have the MD5 of the official
-  /// ones, "CIFAR-10 (JPEG)", or what else.
+  /// ones, "CIFAR-10 (JPEG)" where they have that of the images at JPEG quality 75, also as JPEG
+  /// files, or what else.
   std::string label;
 };
 

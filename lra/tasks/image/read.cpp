@@ -107,11 +107,20 @@ File parse_file(SourceFile& source, Colours colours) {
   return file;
 }
 
-// Images by half (0 = train), class and number.
+// The six files of these MD5 are the official ones, or those made of the images at JPEG quality 75.
+std::string label_of(const std::map<int64_t, std::string>& md5_of_file) {
+  const auto all = [&](const auto& known) {
+    return std::ranges::all_of(md5_of_file,
+                               [&](const auto& file) { return file.second == known[file.first]; });
+  };
+  return all(kOfficial) ? "CIFAR-10" : all(kJpeg) ? "CIFAR-10 (JPEG)" : "";
+}
+
+// Images by half (0 = train), class and number, in red, green and blue.
 using JpegImages = std::array<std::array<std::map<int64_t, std::vector<uint8_t>>, 10>, 2>;
 
 // Adds an image where `file` is one of {train,test}/<class>/<number>.jpg.
-void read_jpeg_file(SourceFile& file, Colours colours, JpegImages& images) {
+void read_jpeg_file(SourceFile& file, JpegImages& images) {
   const fs::path path = file.name();
   const std::string half = path.parent_path().parent_path().filename().string(),
                     name = path.parent_path().filename().string(), number = path.stem().string();
@@ -128,7 +137,7 @@ void read_jpeg_file(SourceFile& file, Colours colours, JpegImages& images) {
                 " x " + std::to_string(image.height));
   }
   const uint8_t* const first = image.pixels.data();
-  std::vector<uint8_t> pixels = pixels_of(first, first + 1, first + 2, 3, colours);
+  std::vector<uint8_t> pixels = pixels_of(first, first + 1, first + 2, 3, Colours::rgb);
   auto& of_class = images[half == "test"][static_cast<size_t>(known - kClasses)];
   if (!of_class.emplace(index, std::move(pixels)).second) {
     throw Error(file.where() + ": there are two images of this class with the number " +
@@ -136,11 +145,15 @@ void read_jpeg_file(SourceFile& file, Colours colours, JpegImages& images) {
   }
 }
 
-// The images of one half in the order of `labels`.
+// The images of one half in the order of `labels`, and by number the MD5 of the files, from `file`
+// on, that would hold them.
 Records ordered(const std::array<std::map<int64_t, std::vector<uint8_t>>, 10>& images,
-                std::string_view labels, const std::string& half, const std::string& where) {
+                std::string_view labels, Colours colours, const std::string& half,
+                const std::string& where, int64_t file,
+                std::map<int64_t, std::string>& md5_of_file) {
   Records records;
   std::array<int64_t, 10> count{};
+  std::string bytes;
   for (size_t i = 0; i < labels.size(); ++i) {
     const auto label = static_cast<uint8_t>(labels[i]);
     const int64_t number = count[label]++;
@@ -149,12 +162,26 @@ Records ordered(const std::array<std::map<int64_t, std::vector<uint8_t>>, 10>& i
       throw Error(where + " holds no image number " + std::to_string(number) + " of " + half + "/" +
                   kClasses[label]);
     }
-    records.add(static_cast<int64_t>(i), label, it->second);
+    const uint8_t* const red = it->second.data();
+    records.add(static_cast<int64_t>(i), label,
+                pixels_of(red, red + kPixels, red + 2 * kPixels, 1, colours));
+    bytes += labels[i];
+    bytes.append(it->second.begin(), it->second.end());
+    if ((i + 1) % kRecordsAFile != 0) continue;
+    md5_of_file[file++] = md5(bytes);
+    bytes.clear();
+  }
+  for (size_t label = 0; label < images.size(); ++label) {
+    if (std::ssize(images[label]) == count[label]) continue;
+    throw Error(where + " holds " + std::to_string(images[label].size()) + " images of " + half +
+                "/" + kClasses[label] + ", but " + kLabelOrder + " has " +
+                std::to_string(count[label]) + " of this class there");
   }
   return records;
 }
 
-Cifar from_jpeg(const JpegImages& images, std::string labels, const PrepareOptions& options) {
+Cifar from_jpeg(const JpegImages& images, std::string labels, const PrepareOptions& options,
+                Colours colours) {
   const std::string where = options.source.string();
   const fs::path beside =
       fs::absolute(options.source / "").lexically_normal().parent_path().parent_path() /
@@ -173,9 +200,14 @@ Cifar from_jpeg(const JpegImages& images, std::string labels, const PrepareOptio
                 std::string(kLabelOrder) + ": record " + std::to_string(i));
   }
   const std::string_view all = labels;
-  return {.train = ordered(images[0], all.substr(0, kTrainRecords), "train", where),
-          .test = ordered(images[1], all.substr(kTrainRecords), "test", where),
-          .label = "CIFAR-10 (JPEG)"};
+  std::map<int64_t, std::string> md5_of_file;
+  Cifar cifar{
+      .train =
+          ordered(images[0], all.substr(0, kTrainRecords), colours, "train", where, 0, md5_of_file),
+      .test = ordered(images[1], all.substr(kTrainRecords), colours, "test", where, 5, md5_of_file),
+      .label = label_of(md5_of_file)};
+  if (cifar.label.empty()) cifar.label = "CIFAR-10 (JPEG files, not verified)";
+  return cifar;
 }
 
 Cifar from_files(const std::map<int64_t, File>& files, const PrepareOptions& options,
@@ -187,7 +219,7 @@ Cifar from_files(const std::map<int64_t, File>& files, const PrepareOptions& opt
                 ".bin; CIFAR-10 is data_batch_1.bin to data_batch_5.bin and test_batch.bin");
   }
   Cifar cifar;
-  bool official = true, jpeg = true;
+  std::map<int64_t, std::string> md5_of_file;
   size_t images = 0;
   for (const auto& [number, file] : files) {
     Records& records = number < 5 ? cifar.train : cifar.test;
@@ -195,19 +227,14 @@ Cifar from_files(const std::map<int64_t, File>& files, const PrepareOptions& opt
       records.add((number < 5 ? number * kRecordsAFile : 0) + static_cast<int64_t>(i),
                   file.labels[i], std::span(file.pixels).subspan(i * values, values));
     }
-    official &= file.md5 == kOfficial[number];
-    jpeg &= file.md5 == kJpeg[number];
+    md5_of_file[number] = file.md5;
     images += file.labels.size();
   }
-  if (official) {
-    cifar.label = "CIFAR-10";
-  } else if (jpeg) {
-    cifar.label = "CIFAR-10 (JPEG)";
-  } else if (images < 6 * kRecordsAFile) {
-    cifar.label = "CIFAR-10 (subset of " + std::to_string(images) + " images, not verified)";
-  } else {
-    cifar.label = "CIFAR-10 (not the official files: other MD5)";
-  }
+  cifar.label = label_of(md5_of_file);
+  if (!cifar.label.empty()) return cifar;
+  cifar.label = images < 6 * kRecordsAFile
+                    ? "CIFAR-10 (subset of " + std::to_string(images) + " images, not verified)"
+                    : "CIFAR-10 (not the official files: other MD5)";
   return cifar;
 }
 
@@ -231,13 +258,13 @@ Cifar read(const PrepareOptions& options, Colours colours) {
           files.emplace(number, parse_file(file, colours));
         } else if (base.ends_with(".jpg")) {
           any_image = true;
-          read_jpeg_file(file, colours, images);
+          read_jpeg_file(file, images);
         } else if (base == kLabelOrder) {
           labels = file.read_all(1 << 20);
         }
       },
       visit_options(options));
-  if (any_image && files.empty()) return from_jpeg(images, labels, options);
+  if (any_image && files.empty()) return from_jpeg(images, labels, options, colours);
   return from_files(files, options, colours);
 }
 

@@ -4,10 +4,13 @@
 #include <algorithm>
 
 #include "attention_variants/base/text.h"
+#include "lra/data/loader.h"
 #include "lra/data/reading.h"
 
 namespace lra::listops {
 namespace {
+
+constexpr std::array<int64_t, 3> kDefaults = {96'000, 2'000, 2'000};  // LRA's train, dev and test
 
 int64_t apply(uint16_t op, std::span<uint8_t> values) {
   if (op == kMin) return *std::ranges::min_element(values);
@@ -33,6 +36,8 @@ void prepare_from_tsv(const PrepareOptions& options, Manifest manifest) {
   manifest.generator = "listops-tsv/1";
   manifest.members = files.members;
   manifest.notes = files.notes;
+  for (std::string& note : notes_of_rows(splits, options, kDefaults))
+    manifest.notes.push_back(std::move(note));
   for (const char* split : kSplits) manifest.options[split] = splits.at(split).size();
   write_prepared(options.out, manifest, splits);
 }
@@ -53,7 +58,21 @@ TreeOptions tree_options(const PrepareOptions& options) {
   return tree;
 }
 
-constexpr int64_t kDefaults[] = {96'000, 2'000, 2'000};
+// Trees of fewer tokens are drawn again and again. Repeats are left out, so that the first trees
+// are shorter than the last: splits have to be drawn from all of them.
+constexpr int64_t kRepeating = 10;
+
+// The split of each tree in the order in which they are generated.
+std::vector<uint8_t> splits_of(const int64_t (&counts)[3], bool drawn, uint64_t seed) {
+  std::vector<uint8_t> splits;
+  for (int i = 0; i < 3; ++i)
+    splits.insert(splits.end(), static_cast<size_t>(counts[i]), static_cast<uint8_t>(i));
+  if (!drawn) return splits;
+  std::vector<uint8_t> shuffled(splits.size());
+  const std::vector<int64_t> order = epoch_permutation(std::ssize(splits), seed, /*epoch=*/0);
+  for (size_t i = 0; i < splits.size(); ++i) shuffled[static_cast<size_t>(order[i])] = splits[i];
+  return shuffled;
+}
 
 void prepare_listops(const PrepareOptions& options) {
   refuse_other_options(options, "listops", {"lengths", seed_if(options.source.empty())});
@@ -67,7 +86,8 @@ void prepare_listops(const PrepareOptions& options) {
   const TreeOptions tree = tree_options(options);
   int64_t counts[3], total = 0;
   manifest.source = "generated";
-  manifest.generator = "listops/1";
+  const bool drawn = tree.min_length < kRepeating;
+  manifest.generator = drawn ? "listops/2" : "listops/1";
   manifest.options = {{"seed", options.seed}};
   for (int i = 0; i < 3; ++i) {
     counts[i] = given[i] < 0 ? kDefaults[i] : given[i];
@@ -85,7 +105,8 @@ void prepare_listops(const PrepareOptions& options) {
   if (already_prepared(options.out, manifest)) return;
 
   std::map<std::string, SplitWriter> splits;
-  int split = 0;
+  const std::vector<uint8_t> split = splits_of(counts, drawn, options.seed);
+  size_t tree_number = 0;
   GenerateOptions generator{.tree = tree,
                             .seed = options.seed,
                             .count = total,
@@ -96,9 +117,9 @@ void prepare_listops(const PrepareOptions& options) {
     generator.progress = [&](int64_t done) { options.progress(done, total, "generate"); };
   }
   generate(generator, [&](std::span<const uint16_t> ids, int64_t value) {
-    while (splits[kSplits[split]].size() == counts[split]) ++split;
-    splits[kSplits[split]].tokens(ids);
-    splits[kSplits[split]].label(value);
+    SplitWriter& writer = splits[kSplits[split[tree_number++]]];
+    writer.tokens(ids);
+    writer.label(value);
   });
   write_prepared(options.out, manifest, splits);
 }
@@ -141,6 +162,7 @@ std::string words_of(std::span<const uint16_t> ids, std::span<const std::string_
     .masked_share = 0.1,
     .description = "the value of nested list operations (MIN, MAX, MED, SM) over digits",
     .prepare = prepare_listops,
+    .check_sample = check_value,
     .render = render,
     .without_brackets = map_without_brackets(),
     .render_without_brackets = render_without_brackets,
@@ -174,6 +196,13 @@ int64_t evaluate(std::span<const uint16_t> ids) {
   if (ids.empty()) throw Error("the expression is empty");
   if (!open.empty()) throw Error(std::to_string(open.size()) + " lists are not closed");
   return values.front();
+}
+
+void check_value(std::span<const uint16_t> ids, int64_t label) {
+  const int64_t value = evaluate(ids);
+  if (value != label)
+    throw Error("the expression has the value " + std::to_string(value) + ", but its label is " +
+                std::to_string(label));
 }
 
 std::string render(std::span<const uint16_t> ids) { return words_of(ids, kTokens); }

@@ -49,6 +49,8 @@ bool draw_tree(CounterRandom& random, const TreeOptions& options, std::vector<ui
 /// The value of an expression, 0 to 9. Throws Error that says what is wrong where it is no
 /// expression.
 int64_t evaluate(std::span<const uint16_t> ids);
+/// Throws the same, and where the value is not the label.
+void check_value(std::span<const uint16_t> ids, int64_t label);
 
 /// "[MAX 2 [SM 3 4 ] ]"
 std::string render(std::span<const uint16_t> ids);
@@ -75,7 +77,8 @@ struct GenerateOptions {
 };
 
 /// Calls `accept(ids, value)` for `count` distinct trees in the order of their candidates. Throws
-/// Error where there are too few trees of the lengths asked for.
+/// Error where there are too few trees of the lengths asked for. Short trees come early where they
+/// are so likely that later ones repeat them.
 void generate(const GenerateOptions& options,
               const std::function<void(std::span<const uint16_t>, int64_t)>& accept);
 

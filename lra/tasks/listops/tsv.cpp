@@ -32,11 +32,7 @@ void read_row(std::string_view row, SplitWriter& out) {
     throw Error("the label should be an integer from 0 to 9, not '" + printable(target, 40) + "'");
   }
   const std::vector<uint16_t> ids = from_source(row.substr(0, tab));
-  const int64_t value = evaluate(ids);
-  if (value != label) {
-    throw Error("the expression has the value " + std::to_string(value) + ", but its label is " +
-                std::to_string(label));
-  }
+  check_value(ids, label);
   out.tokens(ids);
   out.label(label);
 }

@@ -145,13 +145,17 @@ void prepare_retrieval(const PrepareOptions& options) {
                                        : "AAN pairs (LRA's TSV), from ") +
                     source_name(options);
   manifest.synthetic = options.synthetic;
-  manifest.generator = options.synthetic ? "retrieval-stand-in/2" : "retrieval-tsv/1";
+  manifest.generator = options.synthetic ? "retrieval-stand-in/3" : "retrieval-tsv/1";
   manifest.vocabulary = kByteVocabulary;
   manifest.classes = 2;
   manifest.inputs = 2;
   if (options.synthetic) manifest.split = text::kSplit;
   manifest.members = files.members;
   manifest.notes = files.notes;
+  if (!options.synthetic) {
+    for (std::string& note : notes_of_rows(splits, options, {147'086, 18'090, 17'437}))
+      manifest.notes.push_back(std::move(note));
+  }
   if (options.synthetic) manifest.options["seed"] = options.seed;
   for (const char* split : kSplits) manifest.options[split] = splits.at(split).size();
   write_prepared(options.out, manifest, splits);

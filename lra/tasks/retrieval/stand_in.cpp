@@ -29,6 +29,28 @@ Halves halves_of(std::string_view text) {
   return {strip(text.substr(0, cut)), strip(text.substr(cut))};
 }
 
+// Which of the couples, in this order, give pairs of label 1: every other one, as the order is
+// random. Two reviews of the same text can give no pair of label 0; another couple does in place of
+// theirs.
+std::vector<bool> labels_of(const std::vector<bool>& equal_texts) {
+  std::vector<bool> same(equal_texts.size());
+  for (size_t i = 0; i < same.size(); ++i) same[i] = i % 2 == 0;
+  for (size_t i = 0; i < same.size(); ++i) {
+    if (!equal_texts[i] || same[i]) continue;
+    for (size_t step = 1; step < same.size(); ++step) {
+      const size_t other = (i + step) % same.size();
+      if (!same[other] || equal_texts[other]) continue;
+      same[i] = true;
+      same[other] = false;
+      break;
+    }
+    if (!same[i])
+      throw Error(
+          "more than half of the reviews stand twice in the source; no pairs are made of it");
+  }
+  return same;
+}
+
 // Two reviews of one sentiment give two pairs, either both of label 1 or both of label 0; as many
 // couples do one as the other.
 SplitWriter pairs_of(const std::vector<text::Review>& reviews, std::vector<size_t> chosen,
@@ -51,15 +73,19 @@ SplitWriter pairs_of(const std::vector<text::Review>& reviews, std::vector<size_
     out.tokens(byte_ids(bytes_literal(b), kLongest));
     out.label(label);
   };
-  int64_t done = 0;
-  for (const int64_t couple :
-       epoch_permutation(couples, options.seed, static_cast<int64_t>(stream))) {
-    const auto at = chosen.begin() + 2 * couple;
-    const Halves a = halves_of(reviews[at[0]].text), b = halves_of(reviews[at[1]].text);
-    // The order is random, so every other couple is a random half of them.
-    const bool same = done++ % 2 == 0;
-    add(a.first, same ? a.second : b.second, same ? 1 : 0);
-    add(b.first, same ? b.second : a.second, same ? 1 : 0);
+  const std::vector<int64_t> order =
+      epoch_permutation(couples, options.seed, static_cast<int64_t>(stream));
+  const auto text_of = [&](int64_t couple, int64_t which) -> const std::string& {
+    return reviews[chosen[static_cast<size_t>(2 * couple + which)]].text;
+  };
+  std::vector<bool> equal_texts;
+  for (const int64_t couple : order)
+    equal_texts.push_back(text_of(couple, 0) == text_of(couple, 1));
+  const std::vector<bool> labels = labels_of(equal_texts);
+  for (size_t i = 0; i < order.size(); ++i) {
+    const Halves a = halves_of(text_of(order[i], 0)), b = halves_of(text_of(order[i], 1));
+    add(a.first, labels[i] ? a.second : b.second, labels[i] ? 1 : 0);
+    add(b.first, labels[i] ? b.second : a.second, labels[i] ? 1 : 0);
   }
   return out;
 }
@@ -68,7 +94,13 @@ SplitWriter pairs_of(const std::vector<text::Review>& reviews, std::vector<size_
 
 Pairs make_stand_in(const PrepareOptions& options) {
   const text::Reviews reviews = text::read(options);
-  const text::Splits splits = text::split(reviews, options);
+  PrepareOptions rounded = options;
+  const auto four = [](int64_t size) { return size / 4 * 4; };
+  const int64_t half = std::ssize(reviews.train);
+  if (rounded.dev < 0) rounded.dev = std::max<int64_t>(4, four(half / 10));
+  if (rounded.train < 0) rounded.train = std::max<int64_t>(4, four(half - rounded.dev));
+  if (rounded.test < 0) rounded.test = std::max<int64_t>(4, four(std::ssize(reviews.test)));
+  const text::Splits splits = text::split(reviews, rounded);
   // Streams of their own: 0 and 1 drew the splits.
   Pairs stand_in;
   std::map<std::string, SplitWriter>& pairs = stand_in.splits;

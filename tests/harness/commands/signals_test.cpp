@@ -56,6 +56,15 @@ TEST_F(SignalsTest, SigtermStopsATrainingWithItsOwnStatus) {
   EXPECT_EQ(stopped.err.find("press Ctrl-C again"), std::string::npos) << stopped.err;
 }
 
+TEST_F(SignalsTest, AClosedTerminalLeavesNothingHalfMade) {
+  Program program({"data", "prepare", "pathx", "--out", in("data").string()});
+  ASSERT_TRUE(wait_until(program, [&] { return fs::exists(in("data")); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  program.send(SIGHUP);
+  EXPECT_EQ(program.wait().status, 128 + SIGHUP);
+  EXPECT_FALSE(fs::exists(in("data")));
+}
+
 // A step of minutes: a large batch of whole matrices.
 TEST_F(SignalsTest, TheFirstCtrlCSaysWhatASecondDoes) {
   prepare_tiny_listops(in("data"));

@@ -38,7 +38,8 @@ TEST(SuiteOutcome, TimeAndMemoryEndACell) {
 TEST(SuiteOutcome, WhatWasAskedToStopDidNotFail) {
   for (const host::ChildStatus& child :
        {host::ChildStatus{.exit = 130}, host::ChildStatus{.exit = 143},
-        host::ChildStatus{.signal = SIGTERM}, host::ChildStatus{.signal = SIGINT}}) {
+        host::ChildStatus{.signal = SIGTERM}, host::ChildStatus{.signal = SIGINT},
+        host::ChildStatus{.exit = 129}, host::ChildStatus{.signal = SIGHUP}}) {
     for (const bool stopping : {true, false}) {
       const Outcome outcome =
           after({.child = child, .new_checkpoint = !stopping, .stopping = stopping, .tries = 2});

@@ -75,6 +75,39 @@ TEST_F(Prepared, ComesBackAsItWasWritten) {
   EXPECT_EQ(error_text([&] { data.split("val"); }), "unknown split 'val'; valid: train, dev, test");
 }
 
+// Files whose hashes are right, of samples that the task has none of.
+TEST_F(Prepared, SamplesAreHeldAgainstTheirTask) {
+  const auto error_of = [&](const std::string& name, int64_t vocabulary, int64_t classes,
+                            const std::vector<uint16_t>& ids, int64_t label,
+                            const json& options = json::object()) {
+    const Scratch scratch;
+    Manifest of = manifest(vocabulary);
+    of.task = name;
+    of.classes = classes;
+    of.options = options;
+    std::map<std::string, SplitWriter> splits;
+    for (const char* split : kSplits) {
+      splits[split].tokens(ids);
+      splits[split].label(label);
+    }
+    write_prepared(scratch.path(), of, splits);
+    return error_text([&] { check_samples(open_data(scratch.path(), name, true)); });
+  };
+  // [MAX 2 3 ]
+  EXPECT_EQ(error_of("listops", 16, 10, {2, 8, 9, 5}, 3), "(no error)");
+  EXPECT_EQ(error_of("listops", 16, 10, {2, 8, 9, 5}, 2),
+            "listops: sample 0 of train: the expression has the value 3, but its label is 2");
+  EXPECT_EQ(error_of("listops", 16, 10, {5}, 0), "listops: sample 0 of train: ']' closes no list");
+  EXPECT_EQ(error_of("listops", 16, 10, {}, 0),
+            "listops: sample 0 of train: the expression is empty");
+  const std::vector<uint16_t> nine(9, 1), seven(7, 1);
+  EXPECT_EQ(error_of("pathfinder", 256, 2, nine, 0), "(no error)");
+  EXPECT_EQ(error_of("pathfinder", 256, 2, seven, 0),
+            "pathfinder: sample 0 of train: the image should have 2 x 2 pixels, not 7");
+  EXPECT_EQ(error_of("pathfinder", 256, 2, nine, 0, {{"resolution", 32}}),
+            "pathfinder: sample 0 of train: the image should have 32 x 32 pixels, not 9");
+}
+
 TEST_F(Prepared, TheTestSplitCanBeLeftUnopened) {
   write_file(dir_ / "toy" / "test.safetensors", "no tensors");
   EXPECT_NE(open_error(), "(no error)");

@@ -53,7 +53,7 @@ TEST_F(Archives, EveryFormatGivesTheSameFiles) {
   }
 }
 
-TEST_F(Archives, AFolderGivesItsFilesSortedAndFollowsLinksToFilesAlone) {
+TEST_F(Archives, AFolderGivesItsFilesSortedAndFollowsLinks) {
   const fs::path root = folder_ / "root";
   fs::create_directories(root / "b");
   write_file(root / "b" / "two", "2");
@@ -61,11 +61,26 @@ TEST_F(Archives, AFolderGivesItsFilesSortedAndFollowsLinksToFilesAlone) {
   write_file(root / "._a", "left by a file manager");
   write_file(folder_ / "outside", "3");
   fs::create_symlink(folder_ / "outside", root / "c");
-  fs::create_directory_symlink(folder_, root / "loop");
-  EXPECT_EQ(read(root), (Files{{"a", "1"}, {"b/two", "2"}, {"c", "3"}}));
+  fs::create_directory(folder_ / "other");
+  write_file(folder_ / "other" / "four", "4");
+  fs::create_directory_symlink(folder_ / "other", root / "d");
+  EXPECT_EQ(read(root), (Files{{"a", "1"}, {"b/two", "2"}, {"c", "3"}, {"d/four", "4"}}));
+  for (const fs::path& above : {root, folder_}) {
+    fs::create_directory_symlink(above, root / "b" / "loop");
+    EXPECT_NE(error_of(root).find("b/loop is a link to a folder that it lies in; remove it"),
+              std::string::npos)
+        << error_of(root);
+    fs::remove(root / "b" / "loop");
+  }
   fs::remove(folder_ / "outside");
   EXPECT_EQ(error_of(root),
             (root / "c").string() + " is a link to what is not there; mend or remove it");
+}
+
+// Made by Python's zipfile, which marks names as UTF-8: tests/parity/make_zip_fixture.py.
+TEST_F(Archives, NamesInUtf8AreReadWhateverTheLocale) {
+  EXPECT_EQ(read(fs::path(LRA_SOURCE_DIR) / "tests" / "fixtures" / "utf8-names.zip"),
+            (Files{{"a.txt", "one"}, {"\xc3\x9c/\xe4\xb8\xad.txt", "two"}}));
 }
 
 TEST_F(Archives, LeadingDotsAreDropped) {

@@ -49,6 +49,19 @@ TEST(SelectiveCopying, AsksForTheTokensInTheirOrder) {
   EXPECT_GT(p_of_uniform(tokens), 1e-3);
 }
 
+// Published records name data by them.
+TEST(CopyingTasks, TheDataOfASeedNeverChange) {
+  const Scratch scratch;
+  const auto fingerprint = [&](const char* name) {
+    task(name).prepare({.out = scratch.path(), .seed = 3, .train = 50, .dev = 10, .test = 10});
+    return Manifest::read(scratch.path() / name / "manifest.json").fingerprint();
+  };
+  EXPECT_EQ(fingerprint("selective_copying"),
+            "d83e98ae7c71e0c3c6eb444f4ab1a93c8cc156b9794efa43b1df02c8ac276768");
+  EXPECT_EQ(fingerprint("induction"),
+            "e1e906339c75866466ea67a53ff85c4f27f677411470f0cddca6263df42d693f");
+}
+
 TEST(SelectiveCopying, TakesSizesWithoutNoiseAndRefusesSmallAlphabets) {
   CounterRandom random(1, 1);
   const LabelledTokens s = selective_copying::draw_sample(random, {.noise = 0, .tokens = 3});

@@ -367,6 +367,17 @@ TEST(SlowImageRealData, TheJpegCopyIsUnpackedAsPillowDoesAndLabelled) {
             "cec8a24a1e92aa2ecaa0bbd3dbfa86bf6cd8759fbd209a832824c8cf0afca9d5");
   EXPECT_EQ(hash(cifar.test.pixels),
             "cc1fd7588d712fa413b2d070805846e0811fef7c9d11eb33377fa41fb2aa5f31");
+
+  // Another order makes other files.
+  const Scratch scratch;
+  const std::string order = "cifar10_labels_canonical_order.u8";
+  std::string labels = read_file(archive.parent_path() / order);
+  const size_t other = labels.find_first_not_of(labels[0]);
+  std::swap(labels[0], labels[other]);
+  write_file(scratch.path() / order, labels);
+  fs::create_symlink(archive, scratch.path() / "images.tar.xz");
+  EXPECT_EQ(read({.source = scratch.path() / "images.tar.xz"}).label,
+            "CIFAR-10 (JPEG files, not verified)");
 }
 
 }  // namespace

@@ -48,6 +48,24 @@ TEST_F(ListOpsTsv, ExportAndImportGiveTheSameFingerprint) {
   EXPECT_EQ(back.manifest().generator, "listops-tsv/1");
 }
 
+TEST_F(ListOpsTsv, WhatIsNotAsManyAsLrasOrStandsTwiceIsNoted) {
+  const std::string first = "( ( ( [SM 4 ) 7 ) ] )\t1\n", second = "( ( ( [SM 4 ) 6 ) ] )\t0\n";
+  write_file(source_ / "basic_test.tsv", "Source\tTarget\n" + second + first);
+  EXPECT_EQ(error_of("Source\tTarget\n" + first + first), "(no error)");
+  const std::string source = "WARNING: the source has ";
+  EXPECT_EQ(PreparedData(out_, "listops", /*check_hashes=*/true).manifest().notes,
+            (std::vector<std::string>{
+                source + "2 rows for train; the public data have 96000",
+                source + "1 rows for dev; the public data have 2000",
+                source + "2 rows for test; the public data have 2000",
+                "WARNING: samples of dev that stand in train: 1, of test that stand in train or "
+                "dev: 1"}));
+  task("listops").prepare(
+      {.out = out_ / "few", .source = source_, .train = 1, .dev = 1, .test = 1});
+  EXPECT_EQ(Manifest::read(out_ / "few" / "listops" / "manifest.json").notes.size(), 1u)
+      << "so many were asked for";
+}
+
 TEST_F(ListOpsTsv, BothLineEndsAreRead) {
   EXPECT_EQ(error_of("Source\tTarget\r\n( ( ( [SM 4 ) 7 ) ] )\t1\r\n"), "(no error)");
   EXPECT_EQ(PreparedData(out_, "listops", /*check_hashes=*/true).split("train").label(0), 1);

@@ -199,6 +199,9 @@ TEST_F(MqarData, SamplesDoNotDependOnTheNumberOfOthers) {
   EXPECT_FALSE(torch::equal(few.split("train").tokens(0), few.split("test").tokens(0)));
   // The same once more is the same data, another setting is not.
   EXPECT_NO_THROW(prepared("few", json::object(), 4));
+  EXPECT_EQ(few.manifest().fingerprint(),
+            "25442c67805db834c45305b7267bc86aa81fa44bce32c677dfc6e97c7a5c4bc7")
+      << "data of a seed never change";
   EXPECT_THROW(prepared("few", {{"power", 1.0}}, 4), Error);
 }
 

@@ -70,15 +70,20 @@ TEST_F(Retrieval, TextsAreTakenAsTheyStand) {
   EXPECT_EQ(data.manifest().source, "AAN pairs (LRA's TSV), from lra_release.tar.gz");
   EXPECT_FALSE(data.manifest().synthetic);
   EXPECT_EQ(data.manifest().vocabulary, 257);
-  EXPECT_TRUE(data.manifest().notes.empty());
+  EXPECT_EQ(data.manifest().notes,
+            (std::vector<std::string>{
+                "WARNING: the source has 2 rows for train; the public data have 147086",
+                "WARNING: the source has 1 rows for dev; the public data have 18090",
+                "WARNING: the source has 1 rows for test; the public data have 17437",
+                "WARNING: samples of dev that stand in train: 1, of test that stand in train or "
+                "dev: 1"}));
 }
 
 TEST_F(Retrieval, TextsThatAreNoLiteralsAreCounted) {
   write_archive(archive_, release(kRow + std::string("0\ta\tb\tdecoded\tb'cut\n")));
-  EXPECT_EQ(prepare().manifest().notes,
-            std::vector<std::string>{
-                "WARNING: 2 of 4 texts of train do not stand as Python prints bytes (b'...'), as "
-                "those of LRA's files do: they were decoded, or a row is cut short"});
+  EXPECT_EQ(prepare().manifest().notes.front(),
+            "WARNING: 2 of 4 texts of train do not stand as Python prints bytes (b'...'), as those "
+            "of LRA's files do: they were decoded, or a row is cut short");
 }
 
 TEST_F(Retrieval, TextsEndAfterTenThousandBytes) {
@@ -264,15 +269,68 @@ TEST_F(StandIn, PairsHalvesOfTheSameReviewOrOfTwo) {
   }
 }
 
+// IMDB has copies, whose halves make one review whichever they are taken from.
+TEST_F(StandIn, TwoReviewsOfOneTextGiveNoPairOfLabelZero) {
+  std::vector<ArchiveEntry> entries;
+  for (const std::string half : {"train", "test"}) {
+    for (const std::string label : {"neg", "pos"}) {
+      for (int64_t id = 0; id < kReviews; ++id) {
+        // The first 16 are 8 texts, each twice: of equal length they stand side by side.
+        const int64_t number = id < 16 ? id / 2 : id;
+        const std::string word = half + label + std::to_string(number);
+        std::string text = word;
+        for (int64_t i = 0; i < 4 + number; ++i) text += " " + word;
+        entries.push_back(
+            {.name = half + "/" + label + "/" + std::to_string(id) + "_5.txt", .content = text});
+      }
+    }
+  }
+  write_archive(archive_, entries);
+  int64_t copies = 0;
+  for (const uint64_t seed : {0, 1, 2}) {
+    const PreparedData data = prepare({.seed = seed, .synthetic = true});
+    for (const char* name : kSplits) {
+      const Split& split = data.split(name);
+      int64_t same = 0;
+      for (int64_t i = 0; i < split.size(); ++i) {
+        const std::string a = word_of(text_of(split, i, 0)), b = word_of(text_of(split, i, 1));
+        EXPECT_EQ(a == b, split.label(i) == 1) << a << " " << b;
+        same += split.label(i);
+        copies += a.size() == std::string("testneg0").size() && a.back() < '8';
+      }
+      EXPECT_EQ(2 * same, split.size());
+    }
+  }
+  EXPECT_GT(copies, 0);
+}
+
+TEST_F(StandIn, SizesThatNobodyGaveAreRounded) {
+  std::vector<ArchiveEntry> entries;
+  for (const std::string half : {"train", "test"}) {
+    for (const std::string label : {"neg", "pos"}) {
+      for (int64_t id = 0; id < 23; ++id)
+        entries.push_back({.name = half + "/" + label + "/" + std::to_string(id) + "_5.txt",
+                           .content = half + label + std::to_string(id) + " x"});
+    }
+  }
+  write_archive(archive_, entries);
+  const PreparedData data = prepare({.synthetic = true});
+  EXPECT_EQ(data.split("train").size(), 40);
+  EXPECT_EQ(data.split("dev").size(), 4);
+  EXPECT_EQ(data.split("test").size(), 44);
+}
+
 TEST_F(StandIn, TheSeedDecidesIt) {
   const std::string first = prepare({.synthetic = true}).manifest().fingerprint();
+  EXPECT_EQ(first, "8efb065577465a544a253cc9448200ea6c37bfc130fd6080f77eac26042f1fb4")
+      << "data of a seed never change";
   EXPECT_EQ(prepare({.synthetic = true}).manifest().fingerprint(), first);
   EXPECT_NE(prepare({.seed = 1, .synthetic = true}).manifest().fingerprint(), first);
 }
 
 TEST_F(StandIn, SaysHowItsReviewsWereDivided) {
   const Manifest manifest = prepare({.synthetic = true}).manifest();
-  EXPECT_EQ(manifest.generator, "retrieval-stand-in/2");
+  EXPECT_EQ(manifest.generator, "retrieval-stand-in/3");
   EXPECT_EQ(manifest.split, "dev of train, copies on one side");
   ASSERT_EQ(manifest.notes.size(), 2u) << "the other: these are not all reviews";
   EXPECT_TRUE(manifest.notes[0].starts_with("test reviews that stand word for word in train"));
