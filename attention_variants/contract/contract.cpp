@@ -193,8 +193,17 @@ ContractSubject contract_subject(const AttentionSpec& spec) {
   json options = entry.effective_options(spec.options);
   if (!entry.source_sha256.empty())
     options.erase("source_sha256");  // it is the build that knows it
+  constexpr double kDropout = 0.5;
+  AttentionSpec dropping = spec;
+  if (options.contains("dropout") && options["dropout"].is_number())
+    dropping.options["dropout"] = kDropout;
   return {.make = [spec](const AttentionContext& context) { return make_attention(spec, context); },
-          .options = std::move(options)};
+          .options = std::move(options),
+          .make_dropping =
+              [dropping, kDropout](AttentionContext context) {
+                context.dropout = kDropout;
+                return make_attention(dropping, context);
+              }};
 }
 
 std::vector<ContractClause> contract_clauses(bool causal) {

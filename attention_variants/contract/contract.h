@@ -27,6 +27,8 @@ struct ContractSubject {
   AttentionContext context = {
       .width = 8, .heads = 2, .head_dim = 4, .max_length = kMostPositions, .seed = 3};
   torch::Device device = torch::kCPU;
+  // The same with a dropout of a half where it takes one; empty: not tried.
+  std::function<std::shared_ptr<Attention>(AttentionContext)> make_dropping = {};
 };
 
 /// A registered attention; throws UsageError on an unknown name, key or value.

@@ -96,6 +96,12 @@ void deterministic(const ContractProbe& trial, ClauseReport& f) {
     const torch::NoGradGuard no_grad;
     f.at_most(form.name() + ": change without gradients",
               difference(trial.call(*attention, form, in), once), trial.exactness());
+    if (const auto dropping = trial.make_dropping()) {
+      const torch::Tensor first_call = trial.call(*dropping, form, in);
+      torch::rand({3});
+      f.at_most(form.name() + ": change of an evaluation when called again, with a dropout of 0.5",
+                difference(trial.call(*dropping, form, in), first_call), 0);
+    }
   }
 }
 

@@ -13,9 +13,8 @@ namespace lra::contract {
 void ClauseReport::at_most(const std::string& what, double value, double limit) {
   ++count_;
   const std::string text = fmt::format("{} {:.2g} (at most {:.2g})", what, value, limit);
-  compared_nan_ = compared_nan_ || std::isnan(value);
   if (!(value <= limit)) {
-    failures_.push_back({grade_, text});
+    failures_.push_back({grade_, text, std::isnan(value)});
   } else if (value / limit >= nearest_ || nearest_text_.empty()) {  // zero of zero is NaN
     nearest_ = limit > 0 ? value / limit : 0;
     nearest_text_ = text;
@@ -52,7 +51,7 @@ Verdict ClauseReport::verdict(const std::string& clause) const {
   std::string hint;
   if (ended_early_) {
     hint = "the call ends in this error, before the clause can tell; mend that first";
-  } else if (compared_nan_) {
+  } else if (gravest.front().nan) {
     hint =
         "the output, or a gradient, is NaN, which equals nothing; find out first where it begins";
   }
@@ -154,6 +153,23 @@ bool ContractProbe::has_attend(Attention& attention, const EntryPoint& form) con
   const torch::Tensor& q = in.leaves[0];
   const std::string none = message([&] { attention.Attention::attend(q, q, q, in.mask); });
   return message([&] { call(attention, form, in); }) != none;
+}
+
+std::shared_ptr<Attention> ContractProbe::as_made() const {
+  seed_generators(subject_.context.seed);
+  auto attention = subject_.make(subject_.context);
+  attention->to(subject_.device);
+  attention->eval();
+  return attention;
+}
+
+std::shared_ptr<Attention> ContractProbe::make_dropping() const {
+  if (!subject_.make_dropping) return nullptr;
+  seed_generators(subject_.context.seed);
+  auto attention = subject_.make_dropping(subject_.context);
+  attention->to(subject_.device, torch::kDouble);
+  attention->eval();
+  return attention;
 }
 
 std::shared_ptr<Attention> ContractProbe::make(torch::ScalarType type) const {

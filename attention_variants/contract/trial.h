@@ -41,11 +41,12 @@ class ClauseReport {
   struct Failure {
     Grade grade;
     std::string text;
+    bool nan = false;
   };
 
   Grade grade_;
   std::vector<Failure> failures_;
-  bool ended_early_ = false, compared_nan_ = false;
+  bool ended_early_ = false;
 };
 
 /// One way into an attention, and what it is given: attend(q, k, v, mask) as the layer's own
@@ -87,6 +88,10 @@ class ContractProbe {
 
   /// In evaluation mode.
   std::shared_ptr<Attention> make(torch::ScalarType type = torch::kDouble) const;
+  /// With the types of its parameters and buffers left alone.
+  std::shared_ptr<Attention> as_made() const;
+  /// ContractSubject::make_dropping in float64; null where that is empty.
+  std::shared_ptr<Attention> make_dropping() const;
   /// `initial_seed`: of torch's global generator, from which parameters are initialised.
   std::shared_ptr<Attention> make(torch::ScalarType type, const AttentionContext& context,
                                   uint64_t initial_seed) const;

@@ -10,6 +10,17 @@
 namespace lra::contract {
 
 void shape_and_type(const ContractProbe& trial, ClauseReport& f) {
+  // As training has it: no parameter or buffer is converted.
+  const auto as_made = trial.as_made();
+  for (const EntryPoint& form : trial.forms()) {
+    const Inputs in =
+        trial.inputs(form, trial.samples({48, 0, 1, 24}, 48), torch::kFloat).needing_gradients();
+    const torch::Tensor out = trial.call(*as_made, form, in);
+    f.that(out.defined() && out.scalar_type() == torch::kFloat,
+           fmt::format("{} of {} as it is made gives {}", form.name(), shape_text(in.leaves[0]),
+                       shape_text(out)));
+    if (out.requires_grad()) run_backward(out.sum());
+  }
   for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
     const auto attention = trial.make(type);
     for (const EntryPoint& form : trial.forms()) {

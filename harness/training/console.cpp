@@ -68,12 +68,12 @@ void say_end(const Result& result) {
                   result.test ? "" : " · not tested (evaluation.test false)"));
 }
 
-std::string out_of_memory(const Settings& settings, int64_t step, bool trained) {
-  if (trained) {
+std::string out_of_memory(const Settings& settings, int64_t step, const std::string& evaluated) {
+  if (!evaluated.empty()) {
     return fmt::format(
-        "memory ran out in the test: batches of {}, length {}; a smaller evaluation.batch takes "
-        "less",
-        settings.evaluation.batch, settings.input.length);
+        "memory ran out in the evaluation of {} after step {}: batches of {}, length {}; a smaller "
+        "evaluation.batch takes less",
+        evaluated, step, settings.evaluation.batch, settings.input.length);
   }
   return fmt::format(
       "memory ran out at step {}: batch {}, length {}; training.micro_batch makes parts", step,

@@ -15,7 +15,7 @@ bool is_failure_of_model(const std::exception& error) {
 }
 
 RunOutcome outcome_of(const std::exception& error, const TrainRequest& request, int64_t step,
-                      bool trained) {
+                      const std::string& evaluated) {
   if (dynamic_cast<const Unsupported*>(&error) != nullptr)
     return {.status = Status::unsupported, .reason = first_line(error)};
   if (dynamic_cast<const ModelFailed*>(&error) != nullptr)
@@ -23,9 +23,14 @@ RunOutcome outcome_of(const std::exception& error, const TrainRequest& request, 
             .reason = fmt::format("{} (step {})", first_line(error), step)};
   if (!host::is_out_of_memory(error)) throw;
   RunOutcome outcome{.status = Status::oom,
-                     .reason = out_of_memory(request.config.settings, step, trained)};
+                     .reason = out_of_memory(request.config.settings, step, evaluated)};
   if (request.processes != nullptr) outcome.reason += fmt::format(" ({})", first_line(error));
   return outcome;
+}
+
+void throw_stopped(int64_t step, int64_t steps) {
+  throw host::Interrupted(
+      fmt::format("stopped at step {} of {}; continue with --resume", step, steps));
 }
 
 RunOutcome diverged_by(int64_t step) {

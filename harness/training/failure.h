@@ -26,9 +26,13 @@ auto run_model(const Processes* all, Call call) {
   }
 }
 
-/// The outcome for the error being handled; rethrows errors that are not an outcome of a run.
+/// The outcome for the error being handled, thrown in the evaluation of a split or, where that is
+/// empty, elsewhere; rethrows errors that are not an outcome of a run.
 RunOutcome outcome_of(const std::exception& error, const TrainRequest& request, int64_t step,
-                      bool trained);
+                      const std::string& evaluated);
+
+/// Ends a run that was asked to stop: Interrupted, which says how it goes on.
+[[noreturn]] void throw_stopped(int64_t step, int64_t steps);
 
 /// The outcome of a run whose loss or gradient stopped being finite by step `step`.
 RunOutcome diverged_by(int64_t step);

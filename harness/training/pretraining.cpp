@@ -49,9 +49,10 @@ json own_options(const json& identity) {
 }
 
 // Settings that change what a model makes of the same tensors.
-constexpr const char* kReadsWeights[] = {
-    "heads", "head_dim",  "block", "gate",       "encoder",  "positions",   "rotary_base",
-    "norm",  "norm_kind", "gelu",  "pixel_mean", "pixel_sd", "pixel_means", "pixel_sds"};
+constexpr const char* kReadsWeights[] = {"heads",      "head_dim",  "block",       "gate",
+                                         "encoder",    "positions", "rotary_base", "norm",
+                                         "norm_kind",  "norm_eps",  "padding",     "gelu",
+                                         "pixel_mean", "pixel_sd",  "pixel_means", "pixel_sds"};
 
 // Throws where the weights would be read as what they are not.
 void check_same_model(const std::string& where, const json& there, const json& here) {

@@ -65,18 +65,6 @@ void check_same_run(Processes* all, const RunFolder& folder, int64_t step, const
              fmt::format("the run at step {}", step));
 }
 
-[[noreturn]] void throw_stopped(int64_t step, int64_t steps) {
-  throw host::Interrupted(
-      fmt::format("stopped at step {} of {}; continue with --resume", step, steps));
-}
-
-// Of each process's share of a batch.
-int64_t micro_batches_of(const TrainRequest& request) {
-  const TrainingOptions& t = request.config.settings.training;
-  if (request.processes == nullptr) return 1;
-  return micro_batch_count(t.batch, t.micro_batch, request.processes->size());
-}
-
 // Of a state whose step is the best so far.
 void note_best(TrainState& at, const Evaluation& dev, int64_t length) {
   at.best_accuracy = dev.accuracy();
@@ -121,7 +109,7 @@ class TrainingLoop {
         outcome.tested = test();
       }
     } catch (const std::exception& error) {
-      outcome = outcome_of(error, request_, at_.step, trained);
+      outcome = outcome_of(error, request_, at_.step, evaluating_);
     }
     if (!trained) costs_.count(at_);
     on_rank_zero(all_, [&] { write_result(outcome); });
@@ -220,15 +208,21 @@ class TrainingLoop {
     Evaluation dev;
     const RepeatablePass pass(learner_->model(), request_.device);
     costs_.take_peak(at_.peak_bytes);
+    evaluating_ = "dev";
     try {
       dev = evaluated("dev", evaluation_split(data_, request_.config, "dev"));
       costs_.take_peak(at_.evaluation_peak_bytes);
-    } catch (const host::Interrupted&) {
+    } catch (const std::exception& error) {
       costs_.take_peak(at_.evaluation_peak_bytes);
+      const bool asked = dynamic_cast<const host::Interrupted*>(&error) != nullptr;
+      // Alone: other processes may not have come to the same error.
+      if (!asked && (all_ != nullptr || !host::is_out_of_memory(error))) throw;
       pass.rewind();
       save_last();
+      if (!asked) throw;
       throw_stopped(at_.step, settings_.training.steps);
     }
+    evaluating_.clear();
     if (!std::isfinite(dev.loss)) return false;
     const double rate = rate_before(settings_, at_.step);
     log({.loss = dev.loss, .accuracy = dev.accuracy(), .learning_rate = rate});
@@ -256,6 +250,7 @@ class TrainingLoop {
 
   // The best checkpoint on the test split.
   Evaluation test() {
+    evaluating_ = "test";
     Model& model = learner_->model();
     on_rank_zero(all_, [&] { folder_.load_best(model, request_.device, at_.best_step); });
     if (all_ != nullptr) broadcast_state(*all_, model);
@@ -280,7 +275,8 @@ class TrainingLoop {
   std::optional<Origin> origin_;
   TrainRequest request_;
   const Settings& settings_;
-  Processes* all_;  // that train together; null = this one alone
+  std::string evaluating_;  // the split whose evaluation runs, or empty
+  Processes* all_;          // that train together; null = this one alone
   int64_t micro_batches_;
   RunFolder folder_;
   std::optional<Learner> learner_;

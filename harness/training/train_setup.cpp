@@ -162,6 +162,12 @@ void limit_memory(const TrainRequest& request) {
   host::set_cpu_memory_limit(host::live_bytes(request.device) + limit);
 }
 
+int64_t micro_batches_of(const TrainRequest& request) {
+  const TrainingOptions& t = request.config.settings.training;
+  if (request.processes == nullptr) return 1;
+  return micro_batch_count(t.batch, t.micro_batch, request.processes->size());
+}
+
 std::unique_ptr<BatchFeed> training_feed(const TrainRequest& request, const PreparedData& data,
                                          int64_t step) {
   LoaderOptions options = loader_options(request.config);

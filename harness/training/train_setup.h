@@ -44,6 +44,9 @@ json run_config_json(const TrainRequest& request, const Manifest& manifest, cons
 /// Makes CPU tensors beyond the limit of this process an error.
 void limit_memory(const TrainRequest& request);
 
+/// Parts of each process's share of a batch.
+int64_t micro_batches_of(const TrainRequest& request);
+
 /// This process's share of each batch, from step `step` on.
 std::unique_ptr<BatchFeed> training_feed(const TrainRequest& request, const PreparedData& data,
                                          int64_t step);

@@ -149,8 +149,10 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   settle_given(config, protocol, task_name, attention);
   const TrainingDtype wanted = config.settings.training.dtype;
   if (wanted != TrainingDtype::any && to_string(wanted) != dtype) {
-    throw UsageError("training.dtype is " + to_string(wanted) + " in protocol " + protocol.name +
-                     ": give --dtype " + to_string(wanted) + ", or --set training.dtype=any");
+    const std::string where =
+        keys.contains("training.dtype") ? "by --set" : "in protocol " + protocol.name;
+    throw UsageError("training.dtype is " + to_string(wanted) + " " + where + ": give --dtype " +
+                     to_string(wanted) + ", or --set training.dtype=any");
   }
   const json now = write_fields(config.settings),
              own = write_fields(settings_of(protocol, task_name, attention));
@@ -189,7 +191,9 @@ Config pretraining_config(const Config& config) {
   merge(merged, config.settings.pretraining);
   first.settings.pretraining = json::object();
   read_fields(merged, first.settings, "pretraining");
-  if (!predicts_tokens(first.settings.training.objective) || !first.settings.pretraining.empty())
+  if (!first.settings.pretraining.empty())
+    throw UsageError("pretraining: a group pretraining has no effect there; leave it out");
+  if (!predicts_tokens(first.settings.training.objective))
     throw UsageError("pretraining: training.objective should be masked or causal there");
   if (!config.settings.evaluation.test) first.settings.evaluation.test = false;
   try {

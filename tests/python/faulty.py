@@ -43,6 +43,38 @@ class Causal(nn.Module):
         return (total / (1 + seen.sum(2, keepdim=True))).masked_fill(~seen, 0)
 
 
+class DropsInEvaluation(nn.Module):
+    """Its dropout stays on in evaluation."""
+
+    def __init__(self, dropout):
+        super().__init__()
+        self.dropout = dropout
+
+    def forward(self, q, k, v, mask):
+        v = nn.functional.dropout(v, self.dropout)
+        return v.masked_fill(~mask[:, None, :, None], 0)
+
+
+class Exact(nn.Module):
+    """A parameter of float64, which float32 cannot be multiplied by."""
+
+    def __init__(self, head_dim):
+        super().__init__()
+        self.weight = nn.Parameter(torch.eye(head_dim, dtype=torch.float64))
+
+    def forward(self, q, k, v, mask):
+        return (v @ self.weight).masked_fill(~mask[:, None, :, None], 0)
+
+
+class Complex(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("phases", torch.ones(3, dtype=torch.complex64))
+
+    def forward(self, q, k, v, mask):
+        return v.masked_fill(~mask[:, None, :, None], 0)
+
+
 class Noisy(nn.Module):
     """Draws from Python's generator and from torch's, and replaces a buffer."""
 

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import pathlib
 import random
 import sys
 import tempfile
@@ -169,7 +170,7 @@ class Imports(unittest.TestCase):
             self.helper(folder, "lra_other", "X = 1\n")
             self.helper(folder, "lra_unused", "X = 1\n")
             hashes = lambda *files: {
-                file: hashlib.sha256(open(os.path.join(folder, file), "rb").read()).hexdigest()
+                file: hashlib.sha256(pathlib.Path(folder, file).read_bytes()).hexdigest()
                 for file in files
             }
             every = hashes(
@@ -245,6 +246,19 @@ class Objects(unittest.TestCase):
         self.assertEqual(made("Layer")._module.shape, (8, 8))
         self.assertEqual(made("Layer", dim=6, width=3)._module.shape, (6, 3))
         self.assertIsNone(made("Layer", bias=False)._module.linear.bias)
+
+    def test_dropout_is_none_unless_given(self):
+        options = lambda **given: json.loads(_modules.check(named("Noisy", **given)))
+        self.assertEqual(options()["dropout"], 0.0)
+        self.assertEqual(options(dropout=0.25)["dropout"], 0.25)
+        self.assertNotIn("dropout", json.loads(_modules.check(named("Right"))))
+        given = json.dumps(options())
+        made_of = _modules.make(given, json.dumps({**OFFERED, "dropout": 0.1}))
+        self.assertEqual(made_of._module.dropout.p, 0.0)
+
+    def test_complex_tensors_are_refused(self):
+        with self.assertRaisesRegex(_modules.Refused, "phases is complex"):
+            made("Complex").tensors()
 
     def test_tensors_are_the_modules_own(self):
         module = made("Noisy")

@@ -185,6 +185,20 @@ class Contract(unittest.TestCase):
         gc.collect()
         self.assertIsNone(kept())
 
+    def test_finds_what_only_training_would_meet(self):
+        faulty = "python:" + os.path.join(os.path.dirname(__file__), "faulty.py") + ":"
+        drops = lra.check(faulty + "DropsInEvaluation")
+        self.assertIn("deterministic", drops.wrong)
+        self.assertIn("with a dropout of 0.5", repr(drops))
+        self.assertIn("shape and type", lra.check(faulty + "Exact").wrong)
+        self.assertNotIn("deterministic", lra.check(faulty + "Noisy").wrong)
+
+    def test_the_hint_is_of_the_fault_that_is_told(self):
+        clause = next(
+            c for c in lra.check(IgnoresMask).clauses if c["clause"] == "padding invariance"
+        )
+        self.assertIn("hide padded keys", clause["hint"])
+
     def test_leaves_the_generators(self):
         for what in (Mixer, "linear"):
             torch.manual_seed(7)

@@ -8,6 +8,8 @@ import os
 import sys
 import sysconfig
 
+KEPT, KEPT_IMPORTS = "attention.py", "attention_imports"  # in a run's folder
+
 _folders: set = set()  # of users' files, each with a separator at its end
 _stamps: dict = {}  # file of a module that these imported -> when it was changed
 
@@ -66,6 +68,13 @@ def _installed(path, folder):
         return True
     parts = path[len(folder) :].split(os.sep)
     return "site-packages" in parts or "dist-packages" in parts
+
+
+def folder_beside(path):
+    """Where a source has the modules of its own: beside it, or where a run keeps both."""
+    folder, name = os.path.split(path)
+    kept = os.path.join(folder, KEPT_IMPORTS)
+    return kept if name == KEPT and os.path.isdir(kept) else folder
 
 
 def folder_of(module):

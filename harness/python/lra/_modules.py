@@ -18,13 +18,12 @@ import types
 
 import torch
 
-from lra._imports import folder_of, imports_from, modules_beside
+from lra._imports import folder_beside, folder_of, imports_from, modules_beside
 
 NAMED = ("file", "class", "sha256", "imports_sha256")  # options that name the class; the others are keywords
 OFFERED = ("dim", "heads", "head_dim", "max_length", "dropout", "seed")
 
 _loaded: dict = {}  # (file, sha256) -> (module, modules_beside() when it was loaded)
-KEPT, KEPT_IMPORTS = "attention.py", "attention_imports"  # in a run's folder
 _registered: dict = {}  # (file, class) -> a class that was given and not named
 _files: set = set()  # of users' sources: frames in other files are left out of tracebacks
 _called = "python"  # the class that was called last: a backward function is probably its own
@@ -156,13 +155,6 @@ def _source(options):
     return path, text, found
 
 
-def _imports_folder(path):
-    """Where a source has the modules of its own: beside it, or where a run keeps both."""
-    folder, name = os.path.split(path)
-    kept = os.path.join(folder, KEPT_IMPORTS)
-    return kept if name == KEPT and os.path.isdir(kept) else folder
-
-
 def register(made):
     """The `file` of a class that has been defined already, for options that name it."""
     file = f"<{made.__module__}>"
@@ -191,7 +183,7 @@ def _load(options):
                 name = "lra_attention_" + os.path.basename(path)[:-3]
                 module = types.ModuleType(name)
                 module.__file__ = path
-                folder = _imports_folder(path)
+                folder = folder_beside(path)
                 with imports_from(folder):
                     sys.modules[name] = module  # dataclasses look their module up
                     exec(compile(text, path, "exec"), module.__dict__)
@@ -294,7 +286,9 @@ def check(options_json):
     options = json.loads(options_json)
     made, found, imports = _load(options)
     _takes_heads(made, _where(options))
-    _keywords(made, options, dict.fromkeys(OFFERED))
+    keywords = _keywords(made, options, dict.fromkeys(OFFERED))
+    if "dropout" in keywords:  # of its own: protocols have none for attentions of Python
+        options.setdefault("dropout", 0.0)
     hashes = {"imports_sha256": imports} if imports else {}
     return json.dumps({**options, "sha256": found, **hashes})
 
@@ -337,6 +331,11 @@ class Made:
             for name, tensor, trained in own:
                 if tensor is None or id(tensor) in known:
                     continue
+                if tensor.is_complex():
+                    raise Refused(
+                        f"{self._where}: {name} is complex, which checkpoints do not hold; keep "
+                        "torch.view_as_real() of it, and use torch.view_as_complex()"
+                    )
                 if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
                     raise Refused(
                         f"{self._where}: parameter {name} has no shape yet; lazy modules cannot "

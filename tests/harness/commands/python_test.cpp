@@ -87,8 +87,8 @@ class PythonTest : public testing::Test {
 
 TEST_F(PythonTest, StoppedItContinuesToTheSameBits) {
   // Noisy draws from Python's generator and torch's and replaces a buffer.
-  ASSERT_EQ(run_program(words("whole", faulty("Noisy"))).status, 0);
-  auto cut = words("cut", faulty("Noisy"));
+  ASSERT_EQ(run_program(words("whole", faulty("Noisy[dropout=0.1]"))).status, 0);
+  auto cut = words("cut", faulty("Noisy[dropout=0.1]"));
   ASSERT_TRUE(kill_in_training(cut, {run("cut")}, std::chrono::milliseconds(0)));
   const ProgramResult resumed = run_program(cut);
   ASSERT_EQ(resumed.status, 0) << resumed.err;
@@ -139,6 +139,7 @@ TEST_F(PythonTest, ARunKeepsWhatTheSourceImportsFromBesideIt) {
   const std::string attention = "python:" + file.string() + ":LinearAttention";
   ASSERT_EQ(run_program(words("a", attention)).status, 0);
   const Result trained = result("a");
+  EXPECT_FALSE(trained.attention.options.contains("dropout"));
   EXPECT_EQ(trained.attention.options["imports_sha256"],
             (json{{"lra_beside.py", sha256_file(helper)}}));
 
@@ -241,7 +242,8 @@ class PythonSuiteTest : public PythonTest {
 };
 
 TEST_F(PythonSuiteTest, TrainsItBesideBuiltInAttentions) {
-  const ProgramResult made = run_program(suite_words("suite", {"linear", faulty("Noisy")}));
+  const ProgramResult made =
+      run_program(suite_words("suite", {"linear", faulty("Noisy[dropout=0.1]")}));
   ASSERT_EQ(made.status, 0) << made.err;
   const Records records = find_records({run("suite")});
   ASSERT_EQ(records.results.size(), 2u);
@@ -251,7 +253,7 @@ TEST_F(PythonSuiteTest, TrainsItBesideBuiltInAttentions) {
 class SlowPythonSuiteTest : public PythonSuiteTest {};
 
 TEST_F(SlowPythonSuiteTest, KilledThreeTimesEndsAsOneThatWasNot) {
-  const std::vector<std::string> attentions = {"linear", faulty("Noisy"),
+  const std::vector<std::string> attentions = {"linear", faulty("Noisy[dropout=0.1]"),
                                                example("rotary.py:RotaryAttention"),
                                                example("linear.py:LinearAttention")};
   const ProgramResult made = run_program(suite_words("whole", attentions));

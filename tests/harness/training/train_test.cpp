@@ -311,6 +311,37 @@ TEST_F(TrainTest, BfloatTrainsAndSaysSo) {
   EXPECT_NE(tensor_bytes(run("bf") / kLastCheckpoint), tensor_bytes(run("f32") / kLastCheckpoint));
 }
 
+// All steps fit into the limit, and the one batch of dev does not: the steps are not lost.
+TEST_F(TrainTest, MemoryThatRunsOutInAnEvaluationOfDevIsOom) {
+  const fs::path data = scratch_.path() / "wide";
+  task("listops").prepare({.out = data,
+                           .seed = 5,
+                           .train = 64,
+                           .dev = 4000,
+                           .test = 8,
+                           .min_length = 10,
+                           .max_length = 60});
+  auto w = tiny_train(data, run("oom"), "standard", 8);
+  w.insert(w.end(), {"--set", "evaluation.batch=4000", "--memory-limit", "64MiB"});
+  const ProgramResult result = run_program(w);
+  EXPECT_EQ(result.status, 1);
+  const Result record = parse_result(read_json(run("oom") / kResultFile));
+  EXPECT_EQ(record.status, Status::oom);
+  EXPECT_NE(record.reason.find("the evaluation of dev after step"), std::string::npos)
+      << record.reason;
+  EXPECT_NE(record.reason.find("evaluation.batch"), std::string::npos) << record.reason;
+  ASSERT_TRUE(record.training.evaluation_peak_memory_mib.has_value());
+  EXPECT_LT(record.training.peak_memory_mib, *record.training.evaluation_peak_memory_mib);
+  EXPECT_TRUE(fs::exists(run("oom") / kLastCheckpoint));
+
+  w.back() = "4GiB";
+  w.push_back("--resume");
+  const ProgramResult on = run_program(w);
+  ASSERT_EQ(on.status, 0) << on.err;
+  EXPECT_NE(on.err.find("at step " + std::to_string(record.steps.value_or(-1))), std::string::npos)
+      << on.err;
+}
+
 // All steps fit into the limit, and the one batch of the test split does not.
 TEST_F(TrainTest, MemoryThatRunsOutInTheTestIsOom) {
   const fs::path data = scratch_.path() / "wide";
@@ -329,7 +360,7 @@ TEST_F(TrainTest, MemoryThatRunsOutInTheTestIsOom) {
   ASSERT_TRUE(fs::exists(run("oom") / kResultFile)) << result.err;
   const Result record = parse_result(read_json(run("oom") / kResultFile));
   EXPECT_EQ(record.status, Status::oom);
-  EXPECT_NE(record.reason.find("test"), std::string::npos) << record.reason;
+  EXPECT_NE(record.reason.find("the evaluation of test"), std::string::npos) << record.reason;
   EXPECT_EQ(record.steps, 8);
   EXPECT_TRUE(record.dev.has_value()) << "what is known of the run stays";
 
