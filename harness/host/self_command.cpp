@@ -60,7 +60,13 @@ void go_on_under_python(char** argv) {
   prepend_path("PYTHONPATH", package.parent_path());
   setenv("LRA_CALLED", current().called.c_str(), /*overwrite=*/1);
   setenv("LRA_PROGRAM", fs::canonical(current().file).c_str(), /*overwrite=*/1);
-  std::vector<std::string> words = {python, "-m", "lra"};
+  // As `-m lra`, but for the working folder, which comes last: no file of the user's there stands
+  // for one of Python's own modules.
+  std::vector<std::string> words = {
+      python, "-c",
+      "import sys; '' in sys.path[:1] and sys.path.append(sys.path.pop(0)); "
+      "sys.argv[0] = '-m'; import runpy; "
+      "runpy.run_module('lra', run_name='__main__', alter_sys=True)"};
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
   for (char** argument = argv + 1; *argument != nullptr; ++argument) arguments.push_back(*argument);

@@ -100,8 +100,10 @@ AccuracyCells accuracy_cells(const RecipeGroup& group) {
     AccuracyCell& cell = cells[{names.at(r), r->task}];
     if (r->status == Status::ok && r->test) {
       const auto same = [r](const Result* other) { return other->seed == r->seed; };
-      if (std::any_of(cell.ok.begin(), cell.ok.end(), same)) {
+      const auto first = std::ranges::find_if(cell.ok, same);
+      if (first != cell.ok.end()) {
         ++cell.repeated;
+        if ((*first)->test->accuracy != r->test->accuracy) cell.disagreeing.emplace_back(*first, r);
       } else {
         cell.ok.push_back(r);
       }

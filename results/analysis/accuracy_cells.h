@@ -55,6 +55,8 @@ struct AccuracyCell {
   std::map<std::string, int> other;    // Result::ending() -> count
   size_t diverged = 0;                 // seeds that did, with no run that is ok
   size_t repeated = 0;                 // runs of a seed that is there already
+  // Of those: the run that counts, and one of the same seed that came to another accuracy.
+  std::vector<std::pair<const Result*, const Result*>> disagreeing = {};
 
   LearnedCount learned_count() const {
     return {.learned = learned.size(), .of = ok.size() + diverged};

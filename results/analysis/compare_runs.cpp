@@ -294,6 +294,8 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
   note_learning(c, baseline);
   for (std::string& note : contract_notes(group)) c.notes.push_back(std::move(note));
   if (!group.synthetic.empty()) c.notes.emplace_back("synthetic: stand-in data");
+  for (const auto& [task, variant] : group.variants)
+    c.notes.push_back(fmt::format("{}: {}, not the data of published numbers", task, variant));
   return c;
 }
 

@@ -97,6 +97,8 @@ std::string recipe_title(const RecipeGroup& group) {
   if (const std::string reading = reading_of(group); !reading.empty()) text += ", " + reading;
   if (!group.dtype.empty()) text += ", " + group.dtype;
   if (group.synthetic.size() == group.fingerprints.size()) text += ", synthetic data";
+  for (const auto& [task, variant] : group.variants)
+    text += fmt::format(", {} of {}", task, variant);
   return text;
 }
 

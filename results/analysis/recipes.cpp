@@ -150,6 +150,8 @@ std::vector<RecipeGroup> split(const Recipe& recipe, const RunBudget& budget,
     group.fingerprints[r->task] = own.at(r).first;
     const bool read_data = !r->data.fingerprint.empty();
     if (recipe.synthetic || (read_data && r->data.synthetic)) group.synthetic.insert(r->task);
+    if (const std::string variant = r->data.variant(); !variant.empty())
+      group.variants[r->task] = variant;
     group.results.push_back(r);
   }
   std::vector<RecipeGroup> ordered;

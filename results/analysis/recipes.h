@@ -15,11 +15,12 @@ namespace lra {
 /// Results that may be compared, task by task.
 struct RecipeGroup {
   std::string protocol;
-  std::string regime;                   // the protocol's
-  bool beside_other_regimes = false;    // of the groups that were made with it
-  std::string dtype;                    // "" = unknown
-  RunBudget budget;                     // of the suites whose cells these are
-  std::set<std::string> synthetic;      // the tasks of stand-in data
+  std::string regime;                           // the protocol's
+  bool beside_other_regimes = false;            // of the groups that were made with it
+  std::string dtype;                            // "" = unknown
+  RunBudget budget;                             // of the suites whose cells these are
+  std::set<std::string> synthetic;              // the tasks of stand-in data
+  std::map<std::string, std::string> variants;  // by task, DataRecord::variant() where it has one
   size_t number = 0;                    // from 1, where there are several groups; 0 = the only one
   std::vector<std::string> overridden;  // "training.steps=10", or with the tasks' own values:
                                         // "a.b=1 (listops), 2 (text)"; not the budget's values
@@ -28,6 +29,11 @@ struct RecipeGroup {
   std::vector<std::string> settings;
   std::map<std::string, std::string> fingerprints;  // by task, "" = unknown
   std::vector<const Result*> results;               // into the span that was given
+
+  /// Whether the task's data are others than published numbers are of.
+  bool has_other_data(const std::string& task) const {
+    return synthetic.contains(task) || variants.contains(task);
+  }
 };
 
 /// Splits results into groups. All results of a group have the protocol, regime, dtype, kind of

@@ -99,7 +99,7 @@ std::vector<PlotSeries> curve_series(const CurveRows& rows, LogSplit split, Valu
 // The accuracies of the paper whose recipe the group follows; null: none.
 const Published* reference_of(const RecipeGroup& group, const std::string& task,
                               std::span<const Published> references) {
-  const bool shown = shows_published(group) && !group.synthetic.contains(task);
+  const bool shown = shows_published(group) && !group.has_other_data(task);
   return shown ? nearest(group, references) : nullptr;
 }
 

@@ -217,6 +217,11 @@ std::optional<double> Result::seconds() const {
   return pretrained && has_pretraining() ? pretrained->total_seconds : training.seconds;
 }
 
+std::string DataRecord::variant() const {
+  constexpr const char* kVariant = "CIFAR-10 (";  // as lra/tasks/image has it
+  return source.starts_with(kVariant) ? source.substr(0, source.rfind(", from ")) : "";
+}
+
 std::string Result::ending() const {
   return status == Status::ok && !test ? "not tested" : to_string(status);
 }

@@ -80,6 +80,10 @@ struct DataRecord {
   std::optional<double> dev_majority;  // of the dev split's; records of before lack it
   std::string split;                   // how train, dev and test were divided; "" = not said
   json notes = json::array();          // texts: what to know of the data
+
+  /// "CIFAR-10 (JPEG)": the name of images that are not the public ones, whose published numbers
+  /// are of others; "" of all other data.
+  std::string variant() const;
 };
 
 /// The budget of the suite that a run is a cell of.

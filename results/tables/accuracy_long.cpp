@@ -53,7 +53,8 @@ constexpr const char* kAccuracyColumns[] = {"protocol",
                                             "pretrained",
                                             "regime",
                                             "settings",
-                                            "diverged"};
+                                            "diverged",
+                                            "data_variant"};
 
 constexpr const char* kRunColumns[] = {"task",
                                        "attention",
@@ -210,9 +211,10 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
       append(row, standing_cells(recipe, key));
       row.push_back(group.budget.name);
       const Result& first = *recipe.first_of.at(name);
-      append(row, {first.metric, first.pretrained ? first.pretrained->objective : "", group.regime,
-                   fmt::format("{}", fmt::join(group.settings, "; ")),
-                   fmt::format("{}", cell.diverged)});
+      append(row,
+             {first.metric, first.pretrained ? first.pretrained->objective : "", group.regime,
+              fmt::format("{}", fmt::join(group.settings, "; ")), fmt::format("{}", cell.diverged),
+              group.variants.contains(task) ? group.variants.at(task) : ""});
       table.rows.push_back(std::move(row));
     }
   }

@@ -91,6 +91,19 @@ void note_tests(const std::vector<Standing>& all, std::vector<std::string>& note
                   100 * kSignificance, fmt::join(used, "; "), tests, tests == 1 ? "" : "s"));
 }
 
+// Runs of one seed that ought to be the same.
+void note_disagreeing(const AccuracyCells& cells, std::vector<std::string>& notes) {
+  for (const auto& [key, cell] : cells) {
+    for (const auto& [first, other] : cell.disagreeing) {
+      notes.push_back(fmt::format(
+          "WARNING: seed {} of {} on {} ran more than once and came to {:.2f} % ({}) and {:.2f} % "
+          "({}); the first counts",
+          first->seed, key.first, key.second, 100 * first->test->accuracy, first->path,
+          100 * other->test->accuracy, other->path));
+    }
+  }
+}
+
 // What the runs are, whatever they are compared with.
 void note_runs(const RecipeGroup& group, const AccuracyCells& cells,
                const std::vector<std::string>& tasks, std::vector<std::string>& notes) {
@@ -135,6 +148,7 @@ void note_runs(const RecipeGroup& group, const AccuracyCells& cells,
         "differ in that, a difference is tested by the seeds' ranks, from 5 a side on");
   if (tasks.size() > 1)
     notes.push_back("average: the interval follows from those of the tasks, which are independent");
+  note_disagreeing(cells, notes);
   if (repeated) notes.push_back("a seed that ran more than once counts once, the first by path");
   for (const auto& [task, names] : sources)
     notes.push_back(fmt::format("data of {}: {}", task, fmt::join(names, "; ")));

@@ -87,9 +87,8 @@ class AccuracyRows {
     std::vector<std::string> row{name + kPublishedRow};
     std::vector<double> values;
     for (const std::string& task : tasks_) {
-      const std::optional<double> value = group_.synthetic.contains(task)
-                                              ? std::nullopt
-                                              : reference.accuracy->value(task, attention);
+      const std::optional<double> value =
+          group_.has_other_data(task) ? std::nullopt : reference.accuracy->value(task, attention);
       row.push_back(percent_text(value));
       if (value) values.push_back(*value);
     }

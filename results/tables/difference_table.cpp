@@ -102,7 +102,7 @@ std::vector<Table> published_difference_tables(std::span<const Result> results,
         "the interval is that of the runs here: how far another run of the paper's would fall "
         "from its number is not known");
     for (std::string& note : recipe_notes(group, tasks)) table.notes.push_back(std::move(note));
-    if (!group.synthetic.empty() || !shows_published(group)) {
+    if (!group.synthetic.empty() || !group.variants.empty() || !shows_published(group)) {
       table.notes.emplace_back(
           "not the published recipe or data: the difference says nothing about either");
     }

@@ -151,6 +151,22 @@ TEST_F(PythonTest, ARunKeepsWhatTheSourceImportsFromBesideIt) {
   expect_refusal({"evaluate", run("a").string()}, 1, "No module named 'lra_beside'");
 }
 
+// A file of the working folder stands for none of Python's own modules.
+TEST_F(PythonTest, FilesOfTheWorkingFolderStandInNobodysWay) {
+  const fs::path before = fs::current_path();
+  fs::create_directories(scratch_.path() / "here" / "own");
+  for (const char* name : {"random.py", "json.py", "lra.py", "types.py"})
+    write_file(scratch_.path() / "here" / name, "raise RuntimeError('not meant')\n");
+  write_file(scratch_.path() / "here" / "own" / "attention.py",
+             read_file(kTests / "examples" / "python" / "linear.py"));
+  fs::current_path(scratch_.path() / "here");
+  const ProgramResult checked =
+      run_program({"check", "--attention", "python:own.attention:LinearAttention"});
+  fs::current_path(before);
+  EXPECT_EQ(checked.status, 0) << checked.text();
+  EXPECT_TRUE(says(checked.out, "clauses hold")) << checked.text();
+}
+
 class SlowPythonTest : public PythonTest {};
 
 TEST_F(PythonTest, WhatTheClassRaisesStandsInTheRecordWithItsPlace) {

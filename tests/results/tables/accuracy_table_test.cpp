@@ -188,6 +188,44 @@ TEST(AccuracyTable, DataThatWereNotGeneratedAreNamed) {
             std::vector<std::string>{"data of image: CIFAR-10 (JPEG), from cifar10_jpeg.tar.xz"});
 }
 
+// Their numbers are of other images.
+TEST(AccuracyTable, ImagesThatAreNotThePublicOnesHaveNoPublishedRow) {
+  Result image = example_result("nystrom");
+  image.task = "image";
+  image.protocol = "nystromformer2021";
+  image.config["overridden"] = json::array();
+  const auto table_of = [&](const std::string& source) {
+    image.data.source = source;
+    const auto tables = accuracy_tables(std::vector<Result>{image}, published());
+    EXPECT_EQ(tables.size(), 1u);
+    return tables.at(0);
+  };
+  const Table exact = table_of("CIFAR-10, from cifar-10-binary.tar.gz"),
+              jpeg = table_of("CIFAR-10 (JPEG), from cifar10_jpeg.tar.xz");
+  ASSERT_EQ(exact.rows.size(), 3u) << "the attention, what is published, the most frequent label";
+  EXPECT_EQ(exact.title.find("CIFAR"), std::string::npos);
+  EXPECT_EQ(jpeg.rows.size(), 2u);
+  EXPECT_NE(jpeg.title.find(", image of CIFAR-10 (JPEG)"), std::string::npos) << jpeg.title;
+}
+
+TEST(AccuracyTable, RunsOfOneSeedThatDisagreeAreNamed) {
+  Result first = example_result("standard"), other = first;
+  first.path = "a";
+  other.path = "b";
+  const auto notes_of = [&] {
+    return accuracy_tables(std::vector<Result>{first, other}).at(0).notes;
+  };
+  const auto warns = [](const std::string& note) {
+    return note.starts_with("WARNING: seed 0 of standard on listops ran more than once");
+  };
+  EXPECT_TRUE(std::ranges::none_of(notes_of(), warns));
+  other.test->accuracy = 0.75;
+  const std::vector<std::string> notes = notes_of();
+  const auto warning = std::ranges::find_if(notes, warns);
+  ASSERT_NE(warning, notes.end());
+  EXPECT_NE(warning->find("75.00 % (b)"), std::string::npos) << *warning;
+}
+
 struct Difference {
   const char* name;
   void (*apply)(Result&);
