@@ -135,12 +135,14 @@ struct Read {
 std::vector<Read> reads_of_model(const ModelOptions& m) {
   const bool of_batch = m.norm_kind == NormKind::batch, pixels = m.encoder != Encoding::embedding,
              gated = m.block == BlockKind::s4 || m.block == BlockKind::s5,
-             gelu_head = m.head == Head::gelu || m.head == Head::mega;
+             gelu_head = m.head == Head::gelu || m.head == Head::mega,
+             gelu_block = gated || (m.block == BlockKind::transformer && m.feed_forward > 0);
   const std::string is_pixels = "model.encoder is linear or real";
   return {{"model.gate", m.block == BlockKind::s5, "model.block is s5"},
           {"model.feed_forward", !gated, "model.block is transformer or mega"},
-          {"model.gelu", m.block != BlockKind::mega || gelu_head,
-           "model.block is transformer, s4 or s5 or model.head gelu or mega"},
+          {"model.gelu", gelu_block || gelu_head,
+           "model.block is s4, s5 or transformer with a feed-forward block, or model.head gelu or "
+           "mega"},
           {"model.dropout_kind", m.dropout > 0, "model.dropout is more than 0"},
           {"model.embedding_sd", !pixels, "model.encoder is embedding"},
           {"model.position_sd", m.positions == Positions::learned, "model.positions is learned"},
@@ -155,6 +157,16 @@ std::vector<Read> reads_of_model(const ModelOptions& m) {
           {"model.cls_mask", m.pooling == Pooling::cls, "model.pooling is cls"},
           {"model.classifier", m.head != Head::linear && m.head != Head::tied,
            "model.head is mlp, gelu or mega"}};
+}
+
+// What padding that is a token like others leaves unread.
+std::vector<Read> reads_of_padding(const Settings& s) {
+  const bool told = s.input.mask != InputMask::none;
+  const std::string where = "input.mask tells padding";
+  return {{"model.mean_over", told, where},
+          {"model.padding", told, where},
+          {"model.padded_rows", told, where},
+          {"model.cls_mask", told, where}};
 }
 
 std::vector<Read> reads_of_training(const Settings& s) {
@@ -195,6 +207,8 @@ std::vector<Read> reads_of_labels(const Config& config) {
   return {{"model.pooling", pooled || s.model.pooling == Pooling::cls, a_sample},
           {"model.mean_over", pooled, a_sample},
           {"model.classifier", !tokens, "training.objective is classify"},
+          {"model.head", !tokens || s.model.head == Head::linear || s.model.head == Head::tied,
+           "training.objective is classify, or it is linear or tied"},
           {"model.pair", of.inputs == 2 && pooled, "a sample is of two inputs, as in retrieval"}};
 }
 
@@ -209,6 +223,7 @@ void check_read(const Config& config) {
     }
   };
   check(reads_of_model(config.settings.model), "leave it out, or set both");
+  check(reads_of_padding(config.settings), "leave it out");
   check(reads_of_training(config.settings), "leave it out, or set both");
   check(reads_of_attention(config.attention.name), "leave it out");
   check(reads_of_labels(config), "leave it out");

@@ -54,6 +54,14 @@ TEST_F(TrainTest, RefusesWithOneLineThatHelps) {
       {with({"--set", "model.padded_rows=uniform"}), 2,
        "model.padded_rows has an effect only where the attention is one of longformer, sparse, "
        "standard, local_tay2020, reformer_tay2020, sinkhorn_tay2020, synthesizer_tay2020; leave"},
+      {with({"--set", "model.feed_forward=0", "--set", "model.gelu=tanh"}), 2,
+       "model.gelu has an effect only where model.block is s4, s5 or transformer with a "
+       "feed-forward block, or model.head gelu or mega"},
+      {with({"--set", "input.mask=none", "--set", "model.mean_over=length"}), 2,
+       "model.mean_over has an effect only where input.mask tells padding; leave it out"},
+      {with({"--objective", "masked", "--set", "model.head=gelu"}), 2,
+       "model.head has an effect only where training.objective is classify, or it is linear or "
+       "tied; leave it out"},
       {with({"--set", "model.pair=concat"}), 2,
        "model.pair has an effect only where a sample is of two inputs, as in retrieval; leave it "
        "out"},
