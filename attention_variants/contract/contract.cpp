@@ -188,19 +188,24 @@ bool is_own(const std::string& attention) {
   return made_from_file || !built_in;
 }
 
+namespace {
+
+constexpr double kDropout = 0.5;  // that is tried
+
+}  // namespace
+
 ContractSubject contract_subject(const AttentionSpec& spec) {
   const AttentionEntry& entry = attention_entry(spec.name);
   json options = entry.effective_options(spec.options);
   if (!entry.source_sha256.empty())
     options.erase("source_sha256");  // it is the build that knows it
-  constexpr double kDropout = 0.5;
   AttentionSpec dropping = spec;
   if (options.contains("dropout") && options["dropout"].is_number())
     dropping.options["dropout"] = kDropout;
   return {.make = [spec](const AttentionContext& context) { return make_attention(spec, context); },
           .options = std::move(options),
           .make_dropping =
-              [dropping, kDropout](AttentionContext context) {
+              [dropping](AttentionContext context) {
                 context.dropout = kDropout;
                 return make_attention(dropping, context);
               }};

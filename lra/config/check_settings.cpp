@@ -141,8 +141,8 @@ std::vector<Read> reads_of_model(const ModelOptions& m) {
   return {{"model.gate", m.block == BlockKind::s5, "model.block is s5"},
           {"model.feed_forward", !gated, "model.block is transformer or mega"},
           {"model.gelu", gelu_block || gelu_head,
-           "model.block is s4, s5 or transformer with a feed-forward block, or model.head gelu or "
-           "mega"},
+           "model.block is s4, s5 or transformer with a feed-forward block, or model.head gelu "
+           "or mega"},
           {"model.dropout_kind", m.dropout > 0, "model.dropout is more than 0"},
           {"model.embedding_sd", !pixels, "model.encoder is embedding"},
           {"model.position_sd", m.positions == Positions::learned, "model.positions is learned"},

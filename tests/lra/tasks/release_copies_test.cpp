@@ -101,6 +101,16 @@ class ReleaseCopies : public ::testing::TestWithParam<Kind> {
     return values;
   }
 
+  // But for what is said of sources of so few rows.
+  static std::vector<std::string> notes_of(const PreparedData& data) {
+    std::vector<std::string> notes = data.manifest().notes;
+    std::erase_if(notes, [](const std::string& note) {
+      return note.starts_with("WARNING: the source has ") ||
+             note.starts_with("WARNING: samples of dev that stand in train: ");
+    });
+    return notes;
+  }
+
   Scratch scratch_;
   fs::path source_ = scratch_.path() / "none";
   int runs_ = 0;
@@ -123,7 +133,7 @@ TEST_P(ReleaseCopies, OfEqualCopiesTheInnerOneIsReadAndTheOtherNoted) {
                                          {"basic_train.tsv", kInner + kLists + "basic_train.tsv"},
                                          {"basic_val.tsv", kInner + kLists + "basic_val.tsv"},
                                          {"basic_test.tsv", kInner + kLists + "basic_test.tsv"}}));
-  EXPECT_EQ(data.manifest().notes,
+  EXPECT_EQ(notes_of(data),
             std::vector<std::string>{"lra_release/lra_release/listops-1000 was read; "
                                      "lra_release/listops-1000 holds the same files, byte for "
                                      "byte"});
@@ -134,7 +144,7 @@ TEST_P(ReleaseCopies, OfDifferentCopiesTheInnerOneIsReadAndAWarningNamesBoth) {
   const PreparedData data = prepare("listops");
   ASSERT_EQ(data.split("train").size(), 2);
   EXPECT_EQ(data.split("train").label(1), 8);
-  EXPECT_EQ(data.manifest().notes,
+  EXPECT_EQ(notes_of(data),
             std::vector<std::string>{"WARNING: lra_release/lra_release/listops-1000 was read; "
                                      "lra_release/listops-1000 differs, in files: 1 with other "
                                      "bytes (basic_train.tsv)"});
@@ -163,11 +173,11 @@ TEST_P(ReleaseCopies, TheOuterCopyAloneIsAccepted) {
   write(listops_files(kOuter + kLists));
   const PreparedData data = prepare("listops");
   EXPECT_EQ(data.manifest().members.at("basic_val.tsv"), kOuter + kLists + "basic_val.tsv");
-  EXPECT_EQ(data.manifest().notes, std::vector<std::string>());
+  EXPECT_EQ(notes_of(data), std::vector<std::string>());
   write(pathfinder_files(kOuter + kPathX, 0, 128));
   const PreparedData images = prepare("pathx");
   EXPECT_EQ(images.manifest().members.at(kPathX), kOuter + kPathX);
-  EXPECT_EQ(images.manifest().notes, std::vector<std::string>());
+  EXPECT_EQ(notes_of(images), std::vector<std::string>());
 }
 
 TEST_P(ReleaseCopies, AnyOtherDoublingIsAnError) {
@@ -204,7 +214,7 @@ TEST_P(ReleaseCopies, PathXIsReadFromTheInnerCopy) {
   EXPECT_EQ(first_pixels(data),
             (std::set<int64_t>{100, 101, 102, 103, 104, 105, 106, 107, 108, 109}));
   EXPECT_EQ(data.manifest().fingerprint(), equal.manifest().fingerprint());
-  EXPECT_EQ(data.manifest().notes,
+  EXPECT_EQ(notes_of(data),
             std::vector<std::string>{
                 "WARNING: lra_release/lra_release/" + kPathX + " was read; lra_release/" + kPathX +
                 " differs, in files: 9 with other bytes (imgs/0/sample_0.png, ...), 1 missing "
