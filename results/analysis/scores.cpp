@@ -44,6 +44,7 @@ std::optional<Score> score_of(const AccuracyCells& cells, const std::vector<std:
   std::vector<stats::Estimate> accuracies;
   TaskMean speed, memory;
   LearnedCount learned;
+  bool noisy = false;
   for (const std::string& task : tasks) {
     const auto it = cells.find({row, task});
     if (it == cells.end()) return std::nullopt;
@@ -53,6 +54,7 @@ std::optional<Score> score_of(const AccuracyCells& cells, const std::vector<std:
       if (machine_setting_text(*r) != machine) continue;
       here = true;
       if (const auto samples = speed_of(*r)) speeds.push_back(*samples);
+      noisy |= r->training.noisy();
       if (r->training.peak_memory_mib) memories.push_back(*r->training.peak_memory_mib);
     }
     if (!here) return std::nullopt;
@@ -64,6 +66,7 @@ std::optional<Score> score_of(const AccuracyCells& cells, const std::vector<std:
   }
   return Score{.accuracy = stats::mean_of_independent(accuracies),
                .speed = speed.value(),
+               .noisy = noisy,
                .memory_mib = memory.value(),
                .learned = learned};
 }

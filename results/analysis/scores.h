@@ -16,6 +16,7 @@ namespace lra {
 struct Score {
   stats::Estimate accuracy;          // average over the tasks, per cent
   std::optional<double> speed;       // samples a second in training; a geometric mean, as the next
+  bool noisy = false;                // others took processor time from one of the runs
   std::optional<double> memory_mib;  // peak of training
   LearnedCount learned;              // of the seeds of all tasks
 };

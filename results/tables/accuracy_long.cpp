@@ -94,7 +94,9 @@ constexpr const char* kRunColumns[] = {"task",
                                        "total_seconds",
                                        "path",
                                        "regime",
-                                       "settings"};
+                                       "settings",
+                                       "others",
+                                       "evaluation_peak_memory_mib"};
 
 Table long_table(const char* title, std::span<const char* const> columns) {
   Table table{.title = title, .columns = {}, .rows = {}, .notes = {}};
@@ -249,7 +251,8 @@ Table results_long(std::span<const Result> results) {
             machine_setting_text(r), r.contract ? r.contract->count() : "",
             r.contract ? r.contract->failures() : ""});
     append(row, origin_cells(r));
-    append(row, {r.path, r.regime, settings[&r]});
+    append(row, {r.path, r.regime, settings[&r], exact_number(r.training.others),
+                 exact_number(r.training.evaluation_peak_memory_mib)});
     table.rows.push_back(std::move(row));
   }
   return table;

@@ -87,7 +87,11 @@ class Summary {
     }
     if (speeds.size() > 1) {
       const auto& [speed, row] = std::ranges::max(speeds);
-      add("fastest training", fmt::format("{}: {} samples/s{}", row, short_number(speed), machine));
+      const bool noisy = std::ranges::any_of(
+          group.rows, [](const auto& one) { return one.second.speed && one.second.noisy; });
+      add("fastest training",
+          fmt::format("{}: {}{} samples/s{}{}", row, noisy ? "~" : "", short_number(speed), machine,
+                      noisy ? " (~: others took processor time while some of them trained)" : ""));
     }
     if (memories.size() > 1) {
       const auto& [memory, row] = std::ranges::min(memories);

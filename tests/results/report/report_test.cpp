@@ -184,6 +184,12 @@ TEST(Report, TheSummarySaysWhoIsHighestOfARecipeAndWhatItCostsOnAMachine) {
                         {"least memory", "a: 300 MiB in training, on Xeon, 2 cores, 8 GiB"},
                         {"fastest training", "d: 320 samples/s, on Xeon, 64 cores, 8 GiB"},
                         {"least memory", "c: 300 MiB in training, on Xeon, 64 cores, 8 GiB"}}));
+  records.results[0].training.others = 0.4;
+  const Table noisy = summary_table(records);
+  EXPECT_EQ(noisy.rows.at(5).at(1),
+            "b: ~640 samples/s, on Xeon, 2 cores, 8 GiB (~: others took processor time while some "
+            "of them trained)");
+  EXPECT_EQ(noisy.rows.at(7).at(1), "d: 320 samples/s, on Xeon, 64 cores, 8 GiB");
 }
 
 // Their speeds are of a share of it, so that the machine is named though there is no other.
