@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "attention_variants/base/files.h"
 #include "results/analysis/recipes.h"
 #include "results/records/json_line.h"
 #include "results/statistics/statistics.h"
@@ -151,6 +152,18 @@ std::string recipe_text(const RecipeGroup& group, const std::vector<std::string>
   return text + fmt::format(", data {}", fmt::join(prints, ", "));
 }
 
+namespace {
+
+// As it stands in the name of a row; of hashes the beginning, as of data.
+std::string option_text(const std::string& key, const json& value) {
+  constexpr size_t kDigits = 8;
+  if (!key.ends_with("sha256")) return json_line(value);
+  return (value.is_string() ? value.get<std::string>() : sha256(json_line(value)))
+      .substr(0, kDigits);
+}
+
+}  // namespace
+
 std::map<const Result*, std::string> row_names(const RecipeGroup& group) {
   // By label and task.
   std::map<std::pair<std::string, std::string>, std::set<std::string>> options;
@@ -174,7 +187,7 @@ std::map<const Result*, std::string> row_names(const RecipeGroup& group) {
           return it != other->attention.options.end() && *it == value;
         };
         if (apart && !std::all_of(members.begin(), members.end(), same)) {
-          extra += fmt::format("{}{}={}", extra.empty() ? "" : ", ", key, json_line(value));
+          extra += fmt::format("{}{}={}", extra.empty() ? "" : ", ", key, option_text(key, value));
         }
       }
       names[r] = !extra.empty() ? fmt::format("{} {{{}}}", label, extra) : label;

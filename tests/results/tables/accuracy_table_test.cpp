@@ -208,6 +208,15 @@ TEST(AccuracyTable, ImagesThatAreNotThePublicOnesHaveNoPublishedRow) {
   EXPECT_NE(jpeg.title.find(", image of CIFAR-10 (JPEG)"), std::string::npos) << jpeg.title;
 }
 
+TEST(AccuracyTable, AFileThatChangedIsToldApartByTheBeginningOfItsHash) {
+  Result before = example_result("python:my.py:A"), after = before;
+  before.attention.options = {{"file", "my.py"}, {"sha256", std::string(64, 'a')}};
+  after.attention.options = {{"file", "my.py"}, {"sha256", std::string(64, 'b')}};
+  const auto tables = accuracy_tables(std::vector<Result>{before, after});
+  EXPECT_NE(cell(tables.at(0), "python:my.py:A {sha256=aaaaaaaa}", "listops %"), "(no such cell)");
+  EXPECT_NE(cell(tables.at(0), "python:my.py:A {sha256=bbbbbbbb}", "listops %"), "(no such cell)");
+}
+
 TEST(AccuracyTable, RunsOfOneSeedThatDisagreeAreNamed) {
   Result first = example_result("standard"), other = first;
   first.path = "a";
