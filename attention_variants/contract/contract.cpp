@@ -16,6 +16,8 @@
 namespace lra::contract {
 namespace {
 
+constexpr double kDropout = 0.5;  // of ContractSubject::make_dropping
+
 void any_length(const ContractProbe& trial, ClauseReport& f) {
   const auto attention = trial.make();
   for (const EntryPoint& form : trial.forms()) {
@@ -187,12 +189,6 @@ bool is_own(const std::string& attention) {
       std::ranges::count(embedded_variants, attention) > 0 || !entry.info.released_form_of.empty();
   return made_from_file || !built_in;
 }
-
-namespace {
-
-constexpr double kDropout = 0.5;  // that is tried
-
-}  // namespace
 
 ContractSubject contract_subject(const AttentionSpec& spec) {
   const AttentionEntry& entry = attention_entry(spec.name);

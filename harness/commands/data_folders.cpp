@@ -122,15 +122,11 @@ void show_samples(const fs::path& path, const std::string& split_name, int64_t c
     const Split& split = data.split(split_name);
     fmt::print("{} {}: {} samples\n", name, split_name, split.size());
     print_explanation(data.manifest());
-    std::vector<int64_t> ids;
     for (int64_t i = 0; i < std::min(count, split.size()); ++i) {
       fmt::print("#{} {}", i, labels_text(split, i));
       for (int64_t j = 0; j < split.inputs(); ++j) {
-        const int64_t length = split.length(i, j);
-        ids.resize(static_cast<size_t>(length));
-        split.copy(i, j, length, ids.data());
-        const std::string text = task(name).render(std::vector<uint16_t>(ids.begin(), ids.end()));
-        fmt::print(", {} tokens\n{}\n", length,
+        const std::string text = task(name).render(split.ids(i, j));
+        fmt::print(", {} tokens\n{}\n", split.length(i, j),
                    indented(task(name).image ? text : shortened(text, kWidth)));
       }
     }

@@ -114,6 +114,12 @@ torch::Tensor Split::tokens(int64_t index, int64_t input) const {
   return tokens_.narrow(0, offsets_[index * inputs_ + input], length(index, input));
 }
 
+std::vector<uint16_t> Split::ids(int64_t index, int64_t input) const {
+  std::vector<int64_t> wide(static_cast<size_t>(length(index, input)));
+  copy(index, input, std::ssize(wide), wide.data());
+  return {wide.begin(), wide.end()};
+}
+
 int64_t Split::copy(int64_t index, int64_t input, int64_t limit, int64_t* out) const {
   const int64_t begin = offsets_[index * inputs_ + input];
   const int64_t count = std::min(limit, length(index, input));

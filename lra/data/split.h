@@ -35,6 +35,7 @@ class Split {
   /// The tokens of one input, uint8 or uint16 [length]: a part of the mapped file, for reading
   /// alone.
   torch::Tensor tokens(int64_t index, int64_t input = 0) const;
+  std::vector<uint16_t> ids(int64_t index, int64_t input = 0) const;
   /// Copies up to `limit` tokens of one input to `out` and returns how many.
   int64_t copy(int64_t index, int64_t input, int64_t limit, int64_t* out) const;
   /// The split with ids[i] in place of every id i, and nothing where that is 0; in memory.

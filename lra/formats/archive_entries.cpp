@@ -21,19 +21,31 @@ namespace fs = std::filesystem;
 // libarchive converts names to the encoding of the thread's locale, of which "C" has ASCII alone.
 class Utf8Names {
  public:
-  Utf8Names() : utf8_(newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
-    if (utf8_ != nullptr) before_ = uselocale(utf8_);
-  }
+  Utf8Names() : utf8_(newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {}
   ~Utf8Names() {
-    if (utf8_ == nullptr) return;
-    uselocale(before_);
-    freelocale(utf8_);
+    if (utf8_ != nullptr) freelocale(utf8_);
   }
   Utf8Names(const Utf8Names&) = delete;
   Utf8Names& operator=(const Utf8Names&) = delete;
 
+  int next_header(archive* reader, archive_entry** entry) const {
+    if (utf8_ == nullptr) return archive_read_next_header(reader, entry);
+    const locale_t before = uselocale(utf8_);
+    const int status = archive_read_next_header(reader, entry);
+    uselocale(before);
+    return status;
+  }
+  // In UTF-8, or in the archive's own bytes; "" where there is none.
+  std::string of(archive_entry* entry) const {
+    const locale_t before = utf8_ == nullptr ? nullptr : uselocale(utf8_);
+    const char* name = archive_entry_pathname_utf8(entry);
+    if (name == nullptr) name = archive_entry_pathname(entry);
+    if (before != nullptr) uselocale(before);
+    return name == nullptr ? "" : name;
+  }
+
  private:
-  locale_t utf8_, before_ = nullptr;
+  locale_t utf8_;
 };
 
 class ArchiveReader {
@@ -62,15 +74,14 @@ class ArchiveReader {
   // The next entry, or null at the end.
   archive_entry* next() {
     archive_entry* entry = nullptr;
-    const Utf8Names names;
-    const int status = archive_read_next_header(reader_.get(), &entry);
+    const int status = names_.next_header(reader_.get(), &entry);
     if (status == ARCHIVE_EOF) {
       check_end();
       return nullptr;
     }
     if (status < ARCHIVE_WARN) throw failure(status);
     entry_.clear();
-    const std::string name = name_of(entry);
+    const std::string name = names_.of(entry);
     if (name.empty() && status == ARCHIVE_WARN) throw failure(status);
     entry_ = name;
     return entry;
@@ -133,14 +144,9 @@ class ArchiveReader {
     return Error(message + kDamaged);
   }
 
-  static std::string name_of(archive_entry* entry) {
-    const char* name = archive_entry_pathname_utf8(entry);
-    if (name == nullptr) name = archive_entry_pathname(entry);
-    return name == nullptr ? "" : name;
-  }
-
   const fs::path& path_;
   const VisitOptions& options_;
+  const Utf8Names names_;
   std::unique_ptr<Unpacked> unpacked_;  // null: not compressed. Before the reader, which closes it
   std::unique_ptr<archive, int (*)(archive*)> reader_;
   std::string entry_;

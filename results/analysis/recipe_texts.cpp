@@ -83,6 +83,14 @@ std::string pretraining_note(const RecipeGroup& group) {
       stats::quantile(seconds, 0.5));
 }
 
+// As it stands in the name of a row; of hashes the beginning, as of data.
+std::string option_text(const std::string& key, const json& value) {
+  constexpr size_t kDigits = 8;
+  if (!key.ends_with("sha256")) return json_line(value);
+  return (value.is_string() ? value.get<std::string>() : sha256(json_line(value)))
+      .substr(0, kDigits);
+}
+
 }  // namespace
 
 std::string recipe_title(const RecipeGroup& group) {
@@ -151,18 +159,6 @@ std::string recipe_text(const RecipeGroup& group, const std::vector<std::string>
   }
   return text + fmt::format(", data {}", fmt::join(prints, ", "));
 }
-
-namespace {
-
-// As it stands in the name of a row; of hashes the beginning, as of data.
-std::string option_text(const std::string& key, const json& value) {
-  constexpr size_t kDigits = 8;
-  if (!key.ends_with("sha256")) return json_line(value);
-  return (value.is_string() ? value.get<std::string>() : sha256(json_line(value)))
-      .substr(0, kDigits);
-}
-
-}  // namespace
 
 std::map<const Result*, std::string> row_names(const RecipeGroup& group) {
   // By label and task.

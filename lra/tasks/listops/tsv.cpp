@@ -88,12 +88,8 @@ void write_tsv(const PreparedData& data, const fs::path& out) {
     const Split& split = data.split(name);
     AtomicFile& file = *files.emplace_back(std::make_unique<AtomicFile>(out / file_name));
     std::string text = "Source\tTarget\r\n";
-    std::vector<int64_t> wide;
     for (int64_t i = 0; i < split.size(); ++i) {
-      wide.resize(static_cast<size_t>(split.length(i)));
-      split.copy(i, 0, split.length(i), wide.data());
-      const std::vector<uint16_t> ids(wide.begin(), wide.end());
-      text += to_source(ids) + "\t" + std::to_string(split.label(i)) + "\r\n";
+      text += to_source(split.ids(i)) + "\t" + std::to_string(split.label(i)) + "\r\n";
       if (text.size() < (1 << 20)) continue;
       file.write(text);
       text.clear();

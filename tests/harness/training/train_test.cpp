@@ -311,18 +311,27 @@ TEST_F(TrainTest, BfloatTrainsAndSaysSo) {
   EXPECT_NE(tensor_bytes(run("bf") / kLastCheckpoint), tensor_bytes(run("f32") / kLastCheckpoint));
 }
 
+class OutOfMemoryTest : public TrainTest {
+ protected:
+  // Trains within a limit that one batch of 4,000 does not fit, which evaluations ask for.
+  std::vector<std::string> evaluated_at_once(int64_t dev, int64_t test) const {
+    const fs::path data = scratch_.path() / "wide";
+    task("listops").prepare({.out = data,
+                             .seed = 5,
+                             .train = 64,
+                             .dev = dev,
+                             .test = test,
+                             .min_length = 10,
+                             .max_length = 60});
+    auto words = tiny_train(data, run("oom"), "standard", 8);
+    words.insert(words.end(), {"--set", "evaluation.batch=4000", "--memory-limit", "64MiB"});
+    return words;
+  }
+};
+
 // All steps fit into the limit, and the one batch of dev does not: the steps are not lost.
-TEST_F(TrainTest, MemoryThatRunsOutInAnEvaluationOfDevIsOom) {
-  const fs::path data = scratch_.path() / "wide";
-  task("listops").prepare({.out = data,
-                           .seed = 5,
-                           .train = 64,
-                           .dev = 4000,
-                           .test = 8,
-                           .min_length = 10,
-                           .max_length = 60});
-  auto w = tiny_train(data, run("oom"), "standard", 8);
-  w.insert(w.end(), {"--set", "evaluation.batch=4000", "--memory-limit", "64MiB"});
+TEST_F(OutOfMemoryTest, InAnEvaluationOfDevIsOom) {
+  auto w = evaluated_at_once(4000, 8);
   const ProgramResult result = run_program(w);
   EXPECT_EQ(result.status, 1);
   const Result record = parse_result(read_json(run("oom") / kResultFile));
@@ -343,17 +352,8 @@ TEST_F(TrainTest, MemoryThatRunsOutInAnEvaluationOfDevIsOom) {
 }
 
 // All steps fit into the limit, and the one batch of the test split does not.
-TEST_F(TrainTest, MemoryThatRunsOutInTheTestIsOom) {
-  const fs::path data = scratch_.path() / "wide";
-  task("listops").prepare({.out = data,
-                           .seed = 5,
-                           .train = 64,
-                           .dev = 8,
-                           .test = 4000,
-                           .min_length = 10,
-                           .max_length = 60});
-  auto w = tiny_train(data, run("oom"), "standard", 8);
-  w.insert(w.end(), {"--set", "evaluation.batch=4000", "--memory-limit", "64MiB"});
+TEST_F(OutOfMemoryTest, InTheTestIsOom) {
+  auto w = evaluated_at_once(8, 4000);
   const ProgramResult result = run_program(w);
   EXPECT_EQ(result.status, 1);
   EXPECT_NE(result.err.find("ended as oom"), std::string::npos) << result.err;
