@@ -27,13 +27,15 @@ std::vector<Plot> curve_plots(std::span<const Result> results,
 /// For each recipe, task and machine with at least two attentions: test accuracy with its 95 %
 /// interval against the time of a training step, and against the peak memory of training (medians
 /// over seeds), with the Pareto front: of those whose seeds all learned the task, those that no
-/// other beats in both. Names: "tradeoff-1-time", "tradeoff-1-memory".
+/// other beats in both, and rings around times that are noisy. Names: "tradeoff-1-time",
+/// "tradeoff-1-memory".
 std::vector<Plot> tradeoff_plots(std::span<const Result> results);
 
 /// For each recipe and machine with at least two attentions that have every task: the average
 /// accuracy over the tasks with its 95 % interval against training speed, a circle an attention
 /// whose area is the peak memory of training, as in Tay et al. 2021, Figure 3. Speed and memory are
-/// geometric means over the tasks of medians over seeds. Names: "score-1".
+/// geometric means over the tasks of medians over seeds; ~ before a name: its speed is noisy.
+/// Names: "score-1".
 std::vector<Plot> score_plots(std::span<const Result> results);
 
 /// Loss and accuracy of one run against steps, training and dev, small and without a PDF: `name`
@@ -41,7 +43,8 @@ std::vector<Plot> score_plots(std::span<const Result> results);
 std::vector<Plot> run_plots(const Result& result, const std::string& name);
 
 /// Time and memory against length for each group of at least two lengths, with 95 % intervals of
-/// the times and the papers' rows dashed. Names: "profile-1-time", "profile-1-memory".
+/// the times, rings around those that are noisy, and the papers' rows dashed. Names:
+/// "profile-1-time", "profile-1-memory".
 std::vector<Plot> profile_plots(std::span<const Profile> profiles,
                                 std::span<const Published> references = published());
 

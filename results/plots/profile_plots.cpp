@@ -21,6 +21,7 @@ std::optional<std::array<double, 4>> point(const Profile& p, Quantity quantity) 
 std::vector<PlotSeries> series_of(const ProfileGroup& group, std::span<const Published> references,
                                   Quantity quantity) {
   std::vector<PlotSeries> all;
+  PlotSeries noisy{.name = "~ noisy", .points = {}, .style = PlotStyle::rings};
   for (const auto& [name, cells] : group.rows) {
     PlotSeries series{.name = name,
                       .points = {},
@@ -30,7 +31,10 @@ std::vector<PlotSeries> series_of(const ProfileGroup& group, std::span<const Pub
                                        : cells.begin()->second->attention.label};
     for (const auto& [length, p] : cells) {
       if (!measured(p)) continue;
-      if (const auto at = point(*p, quantity)) series.points.push_back(*at);
+      const auto at = point(*p, quantity);
+      if (!at) continue;
+      series.points.push_back(*at);
+      if (quantity == Quantity::time && !p->noisy.empty()) noisy.points.push_back(*at);
     }
     if (!series.points.empty()) all.push_back(std::move(series));
   }
@@ -50,6 +54,7 @@ std::vector<PlotSeries> series_of(const ProfileGroup& group, std::span<const Pub
       if (!series.points.empty()) all.push_back(std::move(series));
     }
   }
+  if (!noisy.points.empty()) all.push_back(std::move(noisy));
   return all;
 }
 

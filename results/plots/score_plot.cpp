@@ -30,6 +30,7 @@ PlotRange padded(double low, double high, bool log) {
 struct Circle {
   stats::Estimate accuracy;
   double speed = 0, memory_mib = 0;
+  bool noisy = false;  // the speed
   LearnedCount learned;
 };
 using Circles = std::map<std::string, Circle>;  // by row
@@ -41,6 +42,7 @@ Circles circles_of(const ScoreGroup& group) {
       circles[row] = {.accuracy = score.accuracy,
                       .speed = *score.speed,
                       .memory_mib = *score.memory_mib,
+                      .noisy = score.noisy,
                       .learned = score.learned};
   }
   return circles;
@@ -65,6 +67,7 @@ Plot score_plot(const std::string& name, const ScoreGroup& group, const Circles&
   }
   const bool one = tasks.size() == 1;
   const bool log = speeds.high > 8 * speeds.low;
+  const bool noisy = std::ranges::any_of(circles, [](const auto& one) { return one.second.noisy; });
   Plot plot{.name = name,
             .title = {(one ? tasks[0] + ": accuracy, speed and memory of training"
                            : fmt::format("Average accuracy over {} tasks, speed and memory of "
@@ -74,7 +77,7 @@ Plot score_plot(const std::string& name, const ScoreGroup& group, const Circles&
                       recipe_title(group.recipe), group.machine,
                       fmt::format("area of a circle: peak memory of training, {} to {} MiB",
                                   short_number(memories.low), short_number(memories.high))},
-            .x_title = "training speed, samples/s",
+            .x_title = std::string("training speed, samples/s") + (noisy ? " (~: noisy)" : ""),
             .y_title = one ? "test accuracy, % (95 % interval)"
                            : "average test accuracy, % (95 % interval)",
             .log_x = log,
@@ -85,7 +88,7 @@ Plot score_plot(const std::string& name, const ScoreGroup& group, const Circles&
             .height = kScoreHeight,
             .y_range = padded(percents.low, percents.high, /*log=*/false)};
   for (const auto& [row, score] : circles)
-    plot.series.push_back({.name = score.learned.named(row),
+    plot.series.push_back({.name = (score.noisy ? "~" : "") + score.learned.named(row),
                            .points = {{score.speed, score.accuracy.value, score.accuracy.ci95.low,
                                        score.accuracy.ci95.high}},
                            .style = PlotStyle::circle,

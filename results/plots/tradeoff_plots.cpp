@@ -19,6 +19,7 @@ struct Cost {
   double x = 0, y = 0;  // cost and accuracy
   stats::Interval ci;
   LearnedCount learned;
+  bool noisy = false;  // the cost: others took processor time from a run
 };
 
 using CostRows = std::map<std::string, Cost>;  // by row
@@ -51,23 +52,29 @@ struct TradeoffCosts {
 TradeoffCosts tradeoff_costs(const RecipeGroup& group) {
   TradeoffCosts all;
   for (const auto& [key, cell] : accuracy_cells(group)) {
-    std::map<std::string, std::pair<std::vector<double>, std::vector<double>>> machines;
+    struct Costs {
+      std::vector<double> seconds, mib;
+      bool noisy = false;
+    };
+    std::map<std::string, Costs> machines;
     for (const Result* r : cell.ok) {
-      auto& [seconds, mib] = machines[machine_setting_text(*r)];
+      auto& [seconds, mib, noisy] = machines[machine_setting_text(*r)];
+      noisy |= r->training.noisy();
       const auto rate = r->training.steps_per_second, peak = r->training.peak_memory_mib;
       if (rate && *rate > 1 / kDrawable && *rate < kDrawable) seconds.push_back(1000 / *rate);
       if (peak && *peak > 1 / kDrawable && *peak < kDrawable) mib.push_back(*peak);
     }
     for (const auto& [machine, costs] : machines) {
       const Cost cost{.y = cell.percent(), .ci = cell.interval(), .learned = cell.learned_count()};
-      const auto place = [&](TaskCosts& of, const std::vector<double>& values) {
+      const auto place = [&](TaskCosts& of, const std::vector<double>& values, bool noisy) {
         if (values.empty()) return;
         Cost& mine = of[{key.second, machine}][key.first];
         mine = cost;
         mine.x = stats::quantile(values, 0.5);
+        mine.noisy = noisy;
       };
-      place(all.times, costs.first);
-      place(all.memories, costs.second);
+      place(all.times, costs.seconds, costs.noisy);
+      place(all.memories, costs.mib, /*noisy=*/false);
     }
   }
   return all;
@@ -101,6 +108,11 @@ Plot tradeoff_plot(const std::string& name, const char* cost_title, std::vector<
                            .attention = row});
   }
   std::vector<CostPoint> front = pareto_front(rows);
+  PlotSeries noisy{.name = "~ noisy", .points = {}, .style = PlotStyle::rings};
+  for (const auto& [row, cost] : rows) {
+    if (cost.noisy) noisy.points.push_back({cost.x, cost.y, cost.y, cost.y});
+  }
+  if (!noisy.points.empty()) plot.series.push_back(std::move(noisy));
   if (front.size() > 1)
     plot.series.push_back(
         {.name = "Pareto front", .points = std::move(front), .style = PlotStyle::steps});

@@ -42,6 +42,8 @@ std::string style_text(const PlotSeries& series, bool bars) {
       return "1:2 with lines linewidth 1.5";
     case PlotStyle::points:
       return "1:2:3:4 with yerrorbars linewidth 1.5 pointsize 1";
+    case PlotStyle::rings:
+      return "1:2 with points linewidth 1.2 pointsize 1.6 linecolor rgb '#808080' pointtype 6";
     case PlotStyle::bars:
       return "1:2:3:4:($2-0.15):($2+0.35) with boxxyerror";
     case PlotStyle::steps:
@@ -52,8 +54,9 @@ std::string style_text(const PlotSeries& series, bool bars) {
 
 // Intervals are drawn where no series has so many points that they would hide the lines.
 bool draws_intervals(const Plot& plot) {
-  return std::ranges::all_of(plot.series,
-                             [](const PlotSeries& series) { return series.points.size() <= 24; });
+  return std::ranges::all_of(plot.series, [](const PlotSeries& series) {
+    return series.points.size() <= 24 || series.style == PlotStyle::rings;
+  });
 }
 
 // The points that can be drawn, a line each.
@@ -73,7 +76,7 @@ std::string look_text(const PlotSeries& series, size_t i, bool bars) {
   const size_t round = i / kColours;
   std::string text;
   if (series.dashed) text += " dashtype 3";
-  if (series.style == PlotStyle::steps) return text;
+  if (series.style == PlotStyle::steps || series.style == PlotStyle::rings) return text;
   const bool marks =
       series.style == PlotStyle::points || (series.style == PlotStyle::marked && bars);
   text += fmt::format(" linecolor {}", i % kColours + 1);
@@ -196,7 +199,8 @@ std::string axis_settings(const Plot& plot) {
 
 // Whether a series has the colour of an attention.
 bool has_look(const PlotSeries& series) {
-  return series.style != PlotStyle::steps && series.style != PlotStyle::bars;
+  return series.style != PlotStyle::steps && series.style != PlotStyle::rings &&
+         series.style != PlotStyle::bars;
 }
 
 // "nystrom: products 4.5, copies 1."
@@ -248,6 +252,10 @@ std::string alt_text(const Plot& plot) {
   for (const PlotSeries& series : plot.series) {
     if (series.points.empty() || series.style == PlotStyle::steps) continue;
     if (++told > kMostSeries) continue;
+    if (series.style == PlotStyle::rings) {
+      text += fmt::format(" {}: {} of the points.", series.name, series.points.size());
+      continue;
+    }
     const auto& first = series.points.front();
     const auto& last = series.points.back();
     text +=

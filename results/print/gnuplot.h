@@ -18,6 +18,7 @@ enum class PlotStyle {
   points,  // with intervals
   steps,   // in grey: the edge of something
   circle,  // one point with its interval inside a circle, and its name beside it
+  rings,   // in grey around points of other series: what is not to be trusted
   bars,    // parts of bars across: x is a part's end, y its row, the "interval" where it is on x
 };
 

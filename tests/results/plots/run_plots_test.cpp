@@ -38,6 +38,18 @@ TEST(TradeoffPlots, ShowCostsAndTheirParetoFront) {
   EXPECT_FALSE(contains(plot_script(plots[0]), "logscale"));
 }
 
+TEST(TradeoffPlots, RingNoisyTimes) {
+  Result noisy = plotted_run("b", 800, 5, 200);
+  noisy.training.others = 0.2;
+  const auto plots = tradeoff_plots(std::vector<Result>{plotted_run("a", 900, 10, 100), noisy});
+  ASSERT_EQ(plots.size(), 2u);
+  const auto rings = std::ranges::find(plots[0].series, "~ noisy", &PlotSeries::name);
+  ASSERT_NE(rings, plots[0].series.end());
+  ASSERT_EQ(rings->points.size(), 1u);
+  EXPECT_EQ(rings->points[0][0], 200) << "ms a step";
+  EXPECT_FALSE(contains(plot_script(plots[1]), "noisy")) << "memory is not";
+}
+
 TEST(TradeoffPlots, NeverMixMachinesOrRecipes) {
   Result other = plotted_run("b", 800, 5, 200);
   other.machine.cores = 64;
@@ -76,6 +88,13 @@ TEST(ScorePlots, ShowSpeedAndAccuracyAndMemoryAsAnArea) {
   EXPECT_TRUE(contains(script, "set object 1 circle at screen ")) << script;
   EXPECT_TRUE(contains(script, "set output 'score-1.pdf'"));
   EXPECT_FALSE(contains(plot.title[0], "stand-in"));
+  EXPECT_FALSE(contains(script, "noisy"));
+  results[2].training.others = 0.2;
+  const Plot noisy = score_plots(results).at(0);
+  EXPECT_EQ(noisy.series[0].name, "~a");
+  EXPECT_EQ(noisy.series[1].name, "b");
+  EXPECT_EQ(noisy.x_title, "training speed, samples/s (~: noisy)");
+  results[2].training.others.reset();
   // Machines are never mixed, and a record that does not say its batch has no speed.
   results[0].machine.cores = 64;
   EXPECT_TRUE(score_plots(results).empty());

@@ -222,6 +222,26 @@ TEST(ProfilePlots, HoldTheirDataAndThePublishedRows) {
   EXPECT_TRUE(contains(plots.at("profile-1-memory"), "\n1024 40 40 40\n"));
 }
 
+TEST(ProfilePlots, RingNoisyTimes) {
+  std::vector<Profile> profiles = table1_shaped();
+  for (const Plot& plot : profile_plots(profiles, {}))
+    EXPECT_FALSE(contains(plot_script(plot), "noisy")) << plot.name;
+  const auto noisy =
+      std::ranges::find_if(profiles, [](const Profile& p) { return p.time && p.length == 1024; });
+  ASSERT_NE(noisy, profiles.end());
+  noisy->noisy = "others";
+  const std::vector<Plot> plots = profile_plots(profiles, {});
+  ASSERT_EQ(plots.size(), 2u);
+  const PlotSeries& rings = plots[0].series.back();
+  EXPECT_EQ(rings.name, "~ noisy");
+  ASSERT_EQ(rings.points.size(), 1u);
+  EXPECT_EQ(rings.points[0][0], 1024);
+  EXPECT_EQ(rings.points[0][1], noisy->time->median);
+  EXPECT_TRUE(contains(plot_script(plots[0]), "pointtype 6 title '~ noisy'"));
+  EXPECT_TRUE(contains(alt_text(plots[0]), " ~ noisy: 1 of the points."));
+  EXPECT_FALSE(contains(plot_script(plots[1]), "noisy")) << "memory is not";
+}
+
 TEST(ProfilePlots, ALabelRunsNothing) {
   std::vector<Profile> profiles = table1_shaped();
   for (Profile& p : profiles) p.attention.label = p.machine.processor = "a'`touch x`\"\ntouch y";
