@@ -1,6 +1,7 @@
 // Memory and time per length, and when the published rows may stand beside them.
 #include "results/tables/profile_table.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -240,6 +241,19 @@ TEST(ProfilePlots, RingNoisyTimes) {
   EXPECT_TRUE(contains(plot_script(plots[0]), "pointtype 6 title '~ noisy'"));
   EXPECT_TRUE(contains(alt_text(plots[0]), " ~ noisy: 1 of the points."));
   EXPECT_FALSE(contains(plot_script(plots[1]), "noisy")) << "memory is not";
+}
+
+TEST(ProfilePlots, HideNoIntervalBehindManyRings) {
+  std::vector<Profile> profiles;
+  for (int i = 0; i < 13; ++i) {
+    for (const int length : {512, 1024}) {
+      profiles.push_back(example_profile(fmt::format("a{}", i), length, 10, 2));
+      profiles.back().noisy = "others";
+    }
+  }
+  const Plot plot = profile_plots(profiles, {}).at(0);
+  EXPECT_EQ(plot.series.back().points.size(), 26u);
+  EXPECT_TRUE(contains(plot_script(plot), "yerrorlines"));
 }
 
 TEST(ProfilePlots, ALabelRunsNothing) {
