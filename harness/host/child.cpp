@@ -217,7 +217,7 @@ std::optional<ChildStatus> Child::poll() {
   }
   if (ended < 0 && errno != EINTR)
     throw Error(std::string("cannot wait for a process: ") + std::strerror(errno));
-  if (stop_requested() && !state.asked) state.ask();
+  if (stop_requested() && !state.asked && !state.options.to_its_end) state.ask();
   const double limit = state.options.timeout;
   if (limit > 0 && !state.timed_out && state.seconds() > limit) {
     state.timed_out = true;
@@ -239,7 +239,8 @@ ChildStatus run_child(const std::vector<std::string>& arguments, const ChildOpti
   auto pause = std::chrono::milliseconds(1);  // short work should not wait for us
   for (;;) {
     if (auto ended = child.poll()) {
-      if (stop_requested()) throw Interrupted("stopped; the same command with --resume goes on");
+      if (stop_requested() && !options.to_its_end)
+        throw Interrupted("stopped; the same command with --resume goes on");
       return std::move(*ended);
     }
     std::this_thread::sleep_for(pause);

@@ -21,6 +21,7 @@ struct ChildOptions {
   bool capture = false;       // keep its output instead of passing it on
   std::filesystem::path log;  // its output goes to the end of this file; empty = where ours goes
   std::string program;        // another program, found in PATH; empty = this one
+  bool to_its_end = false;    // Ctrl-C waits for it: what it does elsewhere would go on unknown
   bool oom_preferred =
       false;  // where memory runs out, the kernel takes it before any other process
 };
@@ -60,7 +61,7 @@ class Child {
 inline constexpr int kNotFound = 127;
 
 /// Runs this program with `arguments` and waits; throws Interrupted after Ctrl-C, once the child
-/// has stopped.
+/// has stopped; not of one that goes to its end.
 ChildStatus run_child(const std::vector<std::string>& arguments, const ChildOptions& options = {});
 
 /// The last line of what a process wrote, "" where it wrote nothing.

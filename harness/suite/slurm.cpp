@@ -10,6 +10,7 @@
 #include "attention_variants/base/files.h"
 #include "harness/host/child.h"
 #include "harness/host/shell.h"
+#include "harness/host/signals.h"
 #include "results/records/record_fields.h"
 
 namespace lra::suite {
@@ -171,7 +172,8 @@ std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScrip
     if (report && !ids.empty())
       words.push_back(fmt::format("--dependency=afterany:{}", fmt::join(ids, ":")));
     words.push_back(script.path.string());
-    const host::ChildStatus ended = host::run_child(words, {.capture = true, .program = "sbatch"});
+    const host::ChildStatus ended =
+        host::run_child(words, {.capture = true, .program = "sbatch", .to_its_end = true});
     if (ended.exit != 0 || ended.signal != 0) {
       if (!ids.empty()) {
         host::run_child(ids, {.capture = true, .program = "scancel"});
@@ -198,6 +200,12 @@ std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScrip
       jobs.arrays.push_back({.job = id, .first = std::stol(name.substr(name.find('-') + 1))});
     }
     write_json(file, make_slurm_jobs(jobs), Links::replace);
+    if (host::stop_requested() && ids.size() < scripts.size()) {
+      throw host::Interrupted(
+          fmt::format("stopped with {} of {} jobs submitted; take them back with scancel {}, then "
+                      "the same command with --resume submits them all",
+                      ids.size(), scripts.size(), fmt::join(ids, " ")));
+    }
   }
   return ids;
 }

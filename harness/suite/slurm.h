@@ -40,7 +40,8 @@ std::vector<SlurmScript> slurm_scripts(const Suite& suite, const std::vector<siz
 
 /// Writes the scripts, submits them (the last job to begin when all others have ended) and writes
 /// OUT/slurm/jobs.json with the jobs' numbers, behind those of earlier submissions; returns them.
-/// Throws Error with what sbatch said, and then cancels what it had submitted.
+/// Throws Error with what sbatch said, and then cancels what it had submitted; host::Interrupted
+/// after Ctrl-C, once the job under way is submitted and kept.
 std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScript>& scripts);
 
 /// Removes what submit() writes in OUT/slurm.

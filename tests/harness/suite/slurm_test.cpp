@@ -172,6 +172,20 @@ TEST_F(SuiteSlurmTest, WhatSlurmRefusesIsOneLineAndLeavesNoJobs) {
   EXPECT_TRUE(has(run_program(submission({"--jobs", "2"})).err, "--array-limit says how many"));
 }
 
+// Slurm has taken it, whatever becomes of who asked.
+TEST_F(SuiteSlurmTest, AJobThatIsBeingSubmittedIsKeptWhenStopped) {
+  const OwnPath path(bin_);
+  OwnPath::write(bin_ / "sbatch", "#!/bin/sh\nkill -INT $PPID\nsleep 0.3\necho 41\n");
+  const ProgramResult stopped = run_program(submission({}));
+  EXPECT_EQ(stopped.status, 130) << stopped.err;
+  EXPECT_TRUE(
+      has(stopped.err, "stopped with 1 of 2 jobs submitted; take them back with scancel 41"))
+      << stopped.err;
+  const json arrays = read_json(out("s") / "slurm" / "jobs.json")["arrays"];
+  ASSERT_EQ(arrays.size(), 1u);
+  EXPECT_EQ(arrays[0]["job"], "41");
+}
+
 TEST_F(SuiteSlurmTest, ManyCellsAreSeveralArrays) {
   Suite suite;
   suite.request.out = scratch_.path();
