@@ -88,7 +88,10 @@ class NystromAttention : public ProjectedAttention {
   bool reads_padding() const override { return options_.padding == ops::LandmarkPadding::ignored; }
 
   // Random landmarks are drawn on the host in every pass.
-  bool capturable() const override { return options_.landmarks != ops::LandmarkKind::random; }
+  bool capturable() const override {
+    // The exact inverse reads on the host how it went.
+    return options_.landmarks != ops::LandmarkKind::random && options_.pinv != PseudoInverse::exact;
+  }
 
   json options() const override { return write_fields(options_); }
 

@@ -28,30 +28,26 @@ GraphedSteps::Recording& GraphedSteps::recording_for(const Batch& batch) {
   return recording;
 }
 
-// False where the step cannot be recorded.
-bool GraphedSteps::capture(Recording& recording) {
+void GraphedSteps::capture(Recording& recording) {
   try {
     const ops::SeedTape::Recording seeds(*recording.seeds);
     recording.graph->capture([&] { recording.left = work_.record(recording.inputs); });
   } catch (const std::exception& error) {
     if (host::is_out_of_memory(error)) throw;
-    given_up_ = first_line(error);
-    recordings_.clear();
-    return false;
+    throw Error("a training step cannot be recorded as a CUDA graph: " + first_line(error) +
+                "; launch its operators one by one with --set execution=eager");
   }
   recording.captured = true;
-  return true;
 }
 
 void GraphedSteps::run(const Batch& batch) {
-  if (!given_up_.empty()) return work_.run(batch);
   Recording& recording = recording_for(batch);
   if (!recording.captured) {
     if (recording.warm_ups < kWarmUps) {
       ++recording.warm_ups;
       return recording.graph->warm_up([&] { work_.run(recording.inputs); });
     }
-    if (!capture(recording)) return work_.run(batch);
+    capture(recording);
   }
   work_.before_replay();
   recording.seeds->draw();

@@ -37,10 +37,10 @@ class GraphedSteps {
 
   GraphedSteps(torch::Device device, Maker make, StepWork work);
 
-  /// One step on a batch, on the device. From a recording that fails on, steps run as they are.
+  /// One step on a batch, on the device. Throws Error where a recording fails: LibTorch's allocator
+  /// and generators do not come back from that, so that no step can follow (pytorch#180395,
+  /// #190348).
   void run(const Batch& batch);
-  /// Why nothing is recorded any longer; "" while it is.
-  const std::string& given_up() const { return given_up_; }
 
  private:
   struct Recording {
@@ -54,13 +54,12 @@ class GraphedSteps {
   using Key = std::pair<std::vector<int64_t>, bool>;  // the tokens' sizes, whether without padding
 
   Recording& recording_for(const Batch& batch);
-  bool capture(Recording& recording);
+  void capture(Recording& recording);
 
   torch::Device device_;
   Maker make_;
   StepWork work_;
   std::map<Key, Recording> recordings_;
-  std::string given_up_;
 };
 
 }  // namespace lra

@@ -102,11 +102,6 @@ void Learner::make_graphs(const StepGraphMaker& graphs) {
   graphs_.emplace(device_, graphs, std::move(work));
 }
 
-StepExecution Learner::execution() const {
-  if (!graphs_ || graphs_->given_up().empty()) return execution_;
-  return {.graph = false, .reason = "a step cannot be recorded: " + graphs_->given_up()};
-}
-
 Learner::Step Learner::step(BatchFeed& feed, TrainState& at) {
   const Settings& settings = config_.settings;
   const SchedulePoint point =

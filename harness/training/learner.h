@@ -46,7 +46,7 @@ class Learner {
   void set_window(const TrainState& at) { sums_.set(at.window_loss, at.window_correct); }
 
   /// How steps run, and why.
-  StepExecution execution() const;
+  const StepExecution& execution() const { return execution_; }
 
   Model& model() { return model_; }
   const Model& model() const { return model_; }

@@ -284,7 +284,9 @@ bool takes(const Place& place, const LandmarkShape& shape) {
   return tiles_take(place, shape.batch, shape.heads, shape.length, shape.head_dim) &&
          // Of grids: batches of queries and of keys, and parts of 64 positions.
          shape.batch <= INT16_MAX && o.landmarks <= kMostSquare &&
-         has_room(place, o.landmarks > kSmallSquare ? kMostSharedBytes : 0) &&
+         has_room(place, o.landmarks > kSmallSquare || shape.conv_kernel > kFewTaps
+                             ? kMostSharedBytes
+                             : 0) &&
          shape.conv_kernel <= kMostTaps &&
          (shape.conv_kernel == 0 || shape.length <= int64_t{UINT16_MAX} * 64) && !o.exact_inverse &&
          (o.kind == LandmarkKind::segment_means || o.kind == LandmarkKind::adaptive_pool);

@@ -65,6 +65,7 @@ TEST(DeviceMemoryTest, ADeviceThatWasNotUsedHoldsNothing) {
 TEST(DeviceMemoryTest, KnowsTheErrorsOfCudaForMemory) {
   for (const char* text :
        {"CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported",
+        "CUDA error: out of memory (at the launch of a kernel of this program)",
         "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
         "cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "cuFFT error: CUFFT_ALLOC_FAILED"})
     EXPECT_TRUE(host::is_out_of_memory(std::runtime_error(text))) << text;

@@ -146,6 +146,11 @@ bool waits(const std::string& name, const torch::jit::Stack& inputs) {
                                                "aten::unique_dim",
                                                "aten::unique_consecutive",
                                                "aten::bincount",
+                                               "aten::linalg_eigh",
+                                               "aten::linalg_pinv",
+                                               "aten::linalg_svd",
+                                               "aten::_linalg_eigh",
+                                               "aten::_linalg_svd",
                                                "aten::repeat_interleave"};
   if (kNames.contains(name)) return true;
   if (!name.starts_with("aten::index") || inputs.size() < 2 || !inputs[1].isOptionalTensorList())

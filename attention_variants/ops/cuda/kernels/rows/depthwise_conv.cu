@@ -147,6 +147,13 @@ __global__ void __launch_bounds__(kWarps* kWarp) correlate_rows(DepthwiseConvWei
   }
 }
 
+__host__ __device__ constexpr size_t correlate_shared_bytes(int taps) {
+  return shared_bytes<float>(kGradRows * kWarp) + shared_bytes<float>(x_rows_of(taps) * kWarp) +
+         shared_bytes<float>(kSlices * ceil_div(taps, kTogether) * kTogether);
+}
+static_assert(correlate_shared_bytes(kMostTaps) <= kMostSharedBytes);
+static_assert(correlate_shared_bytes(kFewTaps) <= kLeastSharedBytes);
+
 Dim3 conv_grid(int heads, int length, int depth, int rows) {
   return {static_cast<unsigned>(heads), static_cast<unsigned>(ceil_div(length, rows)),
           static_cast<unsigned>(ceil_div(depth, kWarp))};
@@ -163,12 +170,9 @@ void launch_depthwise_conv(const DepthwiseConvParams& p, Stream stream) {
 }
 
 void launch_depthwise_conv_weight_grad(const DepthwiseConvWeightParams& p, Stream stream) {
-  const size_t shared = shared_bytes<float>(kGradRows * kWarp) +
-                        shared_bytes<float>(x_rows_of(p.taps) * kWarp) +
-                        shared_bytes<float>(kSlices * ceil_div(p.taps, kTogether) * kTogether);
   launch(p.storage == Storage::f32 ? correlate_rows<float> : correlate_rows<bf16>,
-         conv_grid(p.batch * p.heads, p.length, p.depth, kGradRows), {kWarp, kWarps}, shared,
-         stream, p);
+         conv_grid(p.batch * p.heads, p.length, p.depth, kGradRows), {kWarp, kWarps},
+         correlate_shared_bytes(p.taps), stream, p);
   const PartSums sums = {.parts = p.scratch,
                          .count = depthwise_conv_parts(p.batch, p.length, p.depth),
                          .columns = static_cast<int64_t>(p.heads) * p.taps,

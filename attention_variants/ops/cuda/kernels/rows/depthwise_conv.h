@@ -10,8 +10,8 @@
 
 namespace lra::ops::cuda {
 
-/// The most taps that a block's shared memory has room for.
-inline constexpr int kMostTaps = 512;
+/// The most taps that a block's shared memory has room for, and a block of kLeastSharedBytes.
+inline constexpr int kMostTaps = 512, kFewTaps = 472;
 
 /// One convolution: forward, or with `reversed` taps and the result's gradient as x, the gradient
 /// of the input.

@@ -97,8 +97,9 @@ void launch(void (*kernel)(Params), const Dim3& grid, const Dim3& block, size_t 
   const auto check = [](cudaError_t status) {
     if (status == cudaSuccess) return;
     cudaGetLastError();  // not another's
-    throw std::runtime_error(std::string("a CUDA kernel cannot be launched: ") +
-                             cudaGetErrorString(status));
+    // As LibTorch words it: memory that ran out and a GPU's fault are known by that.
+    throw std::runtime_error(std::string("CUDA error: ") + cudaGetErrorString(status) +
+                             " (at the launch of a kernel of this program)");
   };
   constexpr size_t kWithoutAsking = 48 * 1024;
   if (shared > kWithoutAsking) {
