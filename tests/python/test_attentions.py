@@ -4,6 +4,7 @@ import copy
 import json
 import pickle
 import unittest
+from unittest import mock
 
 import lra  # first: where torch is incomplete, it says so, and the tests are skipped
 import torch
@@ -230,6 +231,18 @@ class Attentions(unittest.TestCase):
     def test_is_not_traced(self):
         with self.assertRaisesRegex(lra.Error, "cannot be traced"):
             torch.jit.trace(self.made("linear"), inputs(), check_trace=False)
+
+    def test_dropout_is_not_captured(self):
+        # On a GPU alone, for which this stands in: the check comes before anything is computed.
+        class OnGpu:
+            is_cuda = True
+
+        layer = self.made("sparse[dropout=0.1,block=8,summary=4]")
+        with mock.patch("torch.cuda.is_current_stream_capturing", lambda: True):
+            with self.assertRaisesRegex(lra.Error, "dropout cannot be captured in a CUDA graph"):
+                layer._check_capture(OnGpu())
+            self.made("sparse[block=8,summary=4]")._check_capture(OnGpu())
+            layer.eval()._check_capture(OnGpu())
 
     def test_replaced_tensors_are_refused(self):
         layer = self.made()

@@ -35,6 +35,7 @@ class Attention(NativeModule):
         Rows of padded positions are zero, and what stands there changes nothing.
         """
         self._keep_tensors()
+        self._check_capture(x)
         return self._native.forward(x, _mask(x, 1, mask))
 
     def attend(
@@ -42,7 +43,19 @@ class Attention(NativeModule):
     ) -> torch.Tensor:
         """The attention without projections: q, k, v [B,H,N,d], mask [B,N] bool -> [B,H,N,d]."""
         self._keep_tensors()
+        self._check_capture(q)
         return self._native.attend(q, k, v, _mask(q, 2, mask))
+
+    def _check_capture(self, x: torch.Tensor) -> None:
+        """Kernels of ours get the seed of a dropout from the host: a replay would have the same."""
+        if not (self.training and x.is_cuda and torch.cuda.is_current_stream_capturing()):
+            return
+        own = any("dropout" in name and value for name, value in self.options.items())
+        if own or self._context.get("dropout"):
+            raise _lra.Error(
+                f"{self.name} with dropout cannot be captured in a CUDA graph: every replay would "
+                "drop the same; leave its dropout out, or call eval()"
+            )
 
     def extra_repr(self) -> str:
         return ", ".join([repr(self.name)] + [f"{k}={v}" for k, v in self._context.items()])
