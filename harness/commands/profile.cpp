@@ -144,12 +144,13 @@ void run_profile_command(const ProfileOptions& options) {
   const profile::ProfilePlan plan = planned_profile(options);
   const std::vector<Profile> records = profile::run_profile(plan);
   host::say(fmt::format("{} cells in {}", records.size(), options.out));
-  print_profiles(profile::profiles_of(plan, records));
+  const std::vector<Profile> asked = profile::profiles_of(plan, records);
+  print_profiles(asked);
   if (!options.compare.empty())
     print_comparison(
-        earlier, records,
+        earlier, asked,
         {.earlier = options.compare, .now = options.out, .tolerance = options.tolerance});
-  check_measured(profile::profiles_of(plan, records));
+  check_measured(asked);
 }
 
 // What is measured.

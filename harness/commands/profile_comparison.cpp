@@ -34,7 +34,7 @@ void print_comparison(const std::vector<Profile>& earlier, const std::vector<Pro
                         ? "attention, options, length, sizes, scope, mode, type, protocol, task, "
                           "--set, threads "
                           "and machine must agree"
-                        : fmt::format("those of other values of the protocol are not compared: {}",
+                        : fmt::format("those of another setting are not compared: {}",
                                       fmt::join(comparison.apart, "; "))));
   }
   fmt::print("{}", to_terminal(comparison.table, host::table_columns()));

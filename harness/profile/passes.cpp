@@ -13,6 +13,8 @@ namespace {
 
 // An interval wider than this part of its median, to either side, is no result to rely on.
 constexpr double kWide = 0.1;
+// Nor is what fewer calls took.
+constexpr int64_t kFew = 3;
 // Of Profile::method: why a cell has fewer passes than it should.
 constexpr const char* kStopped = "stopped";
 
@@ -20,6 +22,10 @@ int64_t quiet_passes(const Profile& record) {
   if (!record.time) return 0;
   return std::ranges::count_if(record.time->passes,
                                [](const ProfilePass& pass) { return pass.noisy.empty(); });
+}
+
+int64_t sample_count(const Profile& record) {
+  return record.time ? static_cast<int64_t>(record.time->samples.size()) : 0;
 }
 
 // Why the record is noisy; "" = it is not.
@@ -32,6 +38,8 @@ std::string noise(const Profile& record, const stats::BootstrapEstimate& estimat
       if (!pass.noisy.empty()) return pass.noisy;
     }
   }
+  if (const int64_t samples = sample_count(record); samples < kFew)
+    return fmt::format("only {} sample{}", samples, samples == 1 ? "" : "s");
   if (estimate.precision() > kWide)
     return fmt::format("the interval is ±{:.0f} %", 100 * estimate.precision());
   return "";
@@ -47,7 +55,8 @@ bool is_done(const Profile& record, int64_t passes) {
   // Records without passes are of other programs, or of an older version of this one.
   if (record.status != Status::ok || !record.time || record.time->passes.empty()) return true;
   if (pass_count(record) >= 2 * passes || record.method.contains(kStopped)) return true;
-  return quiet_passes(record) >= passes && record.noisy.empty();
+  // Few samples of quiet passes are long calls: more passes would take as long again.
+  return quiet_passes(record) >= passes && (record.noisy.empty() || sample_count(record) < kFew);
 }
 
 int64_t passes_to_come(const Profile& record, int64_t passes) {
@@ -78,7 +87,7 @@ void merge_pass(Profile pass, Profile& record) {
 }
 
 void settle(Profile& record, json method, const std::optional<Roofline>& roofline, int64_t passes) {
-  record.roofline = roofline;
+  if (roofline) record.roofline = roofline;
   for (const char* kept : {kStopped, kGpuClocks}) {
     if (record.method.contains(kept)) method[kept] = record.method[kept];
   }
@@ -91,7 +100,7 @@ void settle(Profile& record, json method, const std::optional<Roofline>& rooflin
   const stats::BootstrapEstimate estimate = stats::median_over_passes(used);
   const stats::MedianEstimate plain = stats::median_estimate(samples);
   time.median = estimate.value;
-  time.ci95 = estimate.ci95;
+  time.ci95 = has_interval(used) ? std::optional(estimate.ci95) : std::nullopt;
   time.min = plain.min;
   time.iqr = plain.iqr;
   record.noisy = noise(record, estimate, passes);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <map>
 #include <optional>
 
@@ -11,9 +12,12 @@
 #include "harness/host/runtime.h"
 #include "harness/profile/child.h"
 #include "harness/profile/peers.h"
+#include "harness/profile/profiler.h"
+#include "harness/profile/store.h"
 #include "lra/config/preset.h"
 #include "lra/config/protocol.h"
 #include "lra/data/task.h"
+#include "results/analysis/profile_cells.h"
 
 namespace lra::profile {
 namespace {
@@ -25,7 +29,12 @@ struct BatchRule {
   std::string policy;  // for the records
 
   int64_t batch(int64_t length) const {
-    return kind == Kind::tokens ? std::max<int64_t>(count / length, 1) : count;
+    if (kind != Kind::tokens) return count;
+    if (count < length) {
+      throw UsageError(
+          fmt::format("--batch {}: one sample of --lengths {} has more tokens", policy, length));
+    }
+    return count / length;
   }
 };
 
@@ -44,7 +53,8 @@ BatchRule parse_batch(const std::string& text) {
   if (error != std::errc() || end != digits.data() + digits.size() || count < 1 ||
       count > int64_t{1} << 24) {
     throw UsageError(
-        "--batch should be a number of samples, tokens=T (T tokens a batch) or largest (the most "
+        "--batch should be a number of samples, tokens=T (as many samples as have T tokens at "
+        "most) or largest (the most "
         "that fits --memory-limit), not '" +
         text + "'");
   }
@@ -120,10 +130,30 @@ int64_t largest_batch(const ProfileCell& cell, const ProfilePlan& plan, int64_t 
   return batch;
 }
 
+// The batch that an earlier call into the same file found for the cell; 0 where there is none: what
+// fits is other from minute to minute, and the cell would be another one.
+int64_t batch_before(ProfileCell cell, const ProfilePlan& plan,
+                     const std::vector<Profile>& records) {
+  const torch::Device device = host::parse_device(plan.device);
+  for (const Profile& record : records) {
+    if (record.batch_policy != cell.batch_policy || record.length != cell.length) continue;
+    cell.batch = record.batch;
+    if (identity(profile_record(cell, device, plan.threads)) == identity(record))
+      return record.batch;
+  }
+  return 0;
+}
+
 void find_largest_batches(ProfilePlan& plan) {
+  const std::vector<Profile> records =
+      std::filesystem::exists(plan.out) ? read_profile(plan.out) : std::vector<Profile>();
   const int64_t limit =
       plan.memory_limit > 0 ? plan.memory_limit : room_on(plan.device, plan.timeout);
   for (ProfileCell& cell : plan.cells) {
+    if (const int64_t known = batch_before(cell, plan, records); known > 0) {
+      cell.batch = known;
+      continue;
+    }
     cell.batch = 1;
     cell.batch = std::max<int64_t>(largest_batch(cell, plan, limit), 1);
     host::say(fmt::format("{} N={}: batch {}", cell.attention.text(), cell.length, cell.batch));
@@ -153,8 +183,9 @@ ProfilePlan plan_profile(const ProfileRequest& request, ProfilePlan plan) {
   const Protocol protocol = load_protocol(common.protocol);
   const int64_t usual =
       preset.batch > 0 ? preset.batch : task_settings(protocol, common.task).training.batch;
-  const BatchRule batch =
-      request.batch.empty() ? BatchRule{.count = usual} : parse_batch(request.batch);
+  BatchRule batch = request.batch.empty() ? BatchRule{.count = usual} : parse_batch(request.batch);
+  if (batch.kind == BatchRule::Kind::largest && plan.memory_limit > 0)
+    batch.policy += fmt::format(" within {} MiB", plan.memory_limit >> 20);
   const bool batched = !request.batch.empty() || preset.batch > 0;
   if (common.scope != ProfileScope::model && batched && !request.protocol.empty())
     throw UsageError("--protocol is of --scope model, and of a batch that nothing else gives");

@@ -15,6 +15,7 @@
 #include "harness/host/signals.h"
 #include "harness/measure/machine_watch.h"
 #include "harness/profile/child.h"
+#include "harness/profile/kept_cells.h"
 #include "harness/profile/pass_progress.h"
 #include "harness/profile/passes.h"
 #include "harness/profile/peers.h"
@@ -51,14 +52,25 @@ class ProfileRunner {
     for (size_t i = 0; i < plan.cells.size(); ++i) {
       const Profile* known = store_.find(i);
       if (known != nullptr) {
-        check_same_work(*known, plan.cells[i]);
-        finished_ += is_done(*known, plan.passes) ? 1 : 0;
+        check_same_work(*known, profile_record(plan.cells[i], device_, threads_), plan.out);
+        if (is_done(*known, plan.passes)) {
+          ++finished_;
+          kept_failures_ += known->status == Status::ok ? 0 : 1;
+        } else {
+          check_same_method(*known, method(), plan.out);
+        }
       }
       count_passes(i, known);
     }
   }
 
   std::vector<Profile> run() {
+    if (kept_failures_ > 0)
+      host::say(
+          fmt::format("{} cell{} of before that did not end stand{} in {}; --again measures "
+                      "such cells anew",
+                      kept_failures_, kept_failures_ == 1 ? "" : "s",
+                      kept_failures_ == 1 ? "s" : "", plan_.out.string()));
     if (finished_ < static_cast<int64_t>(plan_.cells.size())) roofline_ = ask_roofline();
     if (finished_ < static_cast<int64_t>(plan_.cells.size())) {
       host::say(
@@ -101,31 +113,11 @@ class ProfileRunner {
     return keys;
   }
 
-  // A record has one program, one set of kernels, one file of an attention and one protocol: what
-  // others measured does not go on here, nor pass for this one's.
-  void check_same_work(const Profile& known, const ProfileCell& cell) const {
-    if (!known.package.empty()) return;
-    const auto refuse = [&](const std::string& what) {
-      throw Error(fmt::format("{} has {} N={} measured {}; give another --out", plan_.out.string(),
-                              known.attention.label, known.length, what));
-    };
-    if (const std::string other = host::other_software(known.software); !other.empty())
-      refuse("with " + other);
-    const Profile now = profile_record(cell, device_, threads_);
-    for (const auto& [option, value] : known.attention.options.items()) {
-      const auto it = now.attention.options.find(option);
-      if (it == now.attention.options.end() || *it == value) continue;
-      refuse(option.ends_with("sha256")
-                 ? "of its file as it was before it changed"
-                 : fmt::format("with {} {}, which is {} now", option, text_from_value(value),
-                               text_from_value(*it)));
-    }
-    if (!known.settings_sha256.empty() && known.settings_sha256 != now.settings_sha256)
-      refuse(fmt::format("with other settings of protocol {} than it has now", known.protocol));
+  int64_t memory_limit() const {
+    return plan_.memory_limit > 0 ? plan_.memory_limit : free_memory();
   }
 
-  int64_t memory_limit() const {
-    if (plan_.memory_limit > 0) return plan_.memory_limit;
+  int64_t free_memory() const {
     return device_.is_cpu() ? host::default_memory_limit() : 0;  // a GPU refuses by itself
   }
 
@@ -214,7 +206,9 @@ class ProfileRunner {
                                                .cell = plan_.cells.front(),
                                                .device = plan_.device,
                                                .threads = threads_,
-                                               .memory_limit = memory_limit(),
+                                               // The machine's rates are not the cells': a small
+                                               // copy would stay in a cache.
+                                               .memory_limit = free_memory(),
                                                .seconds = plan_.seconds,
                                                .processors = processors_},
                                               plan_.timeout);
@@ -240,8 +234,10 @@ class ProfileRunner {
     const auto estimate = stats::median_over_passes(passes_of(*record.time, plan_.passes));
     const bool noisy = is_done(record, plan_.passes) && !record.noisy.empty();
     const std::optional<double>& peak = record.memory->peak;
-    host::say(fmt::format("{} {}, pass {}: {:.4g} ms ±{:.1f} %{}{}{}", count, what,
-                          pass_count(record), record.time->median, 100 * estimate.precision(),
+    const std::string error =
+        record.time->ci95 ? fmt::format(" ±{:.1f} %", 100 * estimate.precision()) : "";
+    host::say(fmt::format("{} {}, pass {}: {:.4g} ms{}{}{}{}", count, what, pass_count(record),
+                          record.time->median, error,
                           peak ? fmt::format(", {:.1f} MiB", *peak) : "",
                           noisy ? ", noisy: " + record.noisy : "", eta));
   }
@@ -257,7 +253,7 @@ class ProfileRunner {
   ProfileStore store_;
   PassProgress progress_;
   std::optional<Roofline> roofline_;
-  int64_t finished_ = 0;
+  int64_t finished_ = 0, kept_failures_ = 0;
 };
 
 }  // namespace

@@ -26,6 +26,11 @@ std::string setting_of(const Profile& p) {
   return json_line(key);
 }
 
+// How many samples what it took is compared by.
+double shared_by(const Profile& p) {
+  return p.batch_policy.empty() ? 1 : static_cast<double>(p.batch);
+}
+
 std::string setting_text(const Profile& p, const SetupGroup& same) {
   std::string text =
       fmt::format("{}, {}, batch {}, {} heads of {}, {}, {}", p.scope, p.mode,
@@ -69,6 +74,8 @@ std::string identity(const Profile& p) {
   return json_line({p.attention.label, p.package, p.length, p.batch, setting_of(p)});
 }
 
+std::string setting_text(const Profile& p) { return setting_text(p, SetupGroup{}); }
+
 bool measured(const Profile* p) {
   return p != nullptr && p->status == Status::ok && p->time && p->memory;
 }
@@ -95,6 +102,40 @@ std::vector<std::vector<double>> passes_of(const Profile& profile) {
   const auto it = profile.method.find("passes");
   const bool stated = it != profile.method.end() && it->is_number_integer();
   return passes_of(*profile.time, stated ? it->get<int64_t>() : 1);
+}
+
+bool has_interval(const std::vector<std::vector<double>>& passes) {
+  size_t samples = 0;
+  for (const std::vector<double>& pass : passes) samples += pass.size();
+  return samples >= kFewestSamples;
+}
+
+std::optional<double> time_cost(const Profile& p) {
+  if (!(p.time->median > 0)) return std::nullopt;
+  return p.time->median / shared_by(p);
+}
+
+std::optional<double> memory_cost(const Profile& p) {
+  if (!(p.memory->peak.value_or(0) > 0)) return std::nullopt;
+  return *p.memory->peak / shared_by(p);
+}
+
+std::optional<stats::BootstrapEstimate> time_ratio(const Profile& above, const Profile& below) {
+  const auto one = passes_of(above), other = passes_of(below);
+  if (one.empty() || other.empty() || !time_cost(above) || !time_cost(below)) return std::nullopt;
+  stats::BootstrapEstimate ratio = stats::ratio_over_passes(one, other);
+  const double scale = shared_by(below) / shared_by(above);
+  ratio.value *= scale;
+  ratio.ci95 = {ratio.ci95.low * scale, ratio.ci95.high * scale};
+  return ratio;
+}
+
+const char* noise_mark(const Profile& one, const Profile& other) {
+  return one.noisy.empty() && other.noisy.empty() ? "" : "~";
+}
+
+const char* ProfileGroup::per_sample() const {
+  return front->batch_policy.empty() ? "" : " per sample";
 }
 
 std::vector<std::string> ProfileGroup::baselines(std::span<const Published> references) const {

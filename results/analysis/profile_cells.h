@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -18,6 +19,10 @@ namespace lra {
 /// of machine.
 std::string identity(const Profile& profile);
 
+/// "module, inference, batch 1, 12 heads of 64, float32, cpu, 2 threads, on Xeon, 2 cores": what
+/// cells of one table have in common.
+std::string setting_text(const Profile& profile);
+
 /// Whether it has a time and a memory.
 bool measured(const Profile* profile);
 
@@ -27,6 +32,23 @@ std::vector<std::vector<double>> passes_of(const ProfileTime& time, int64_t fewe
 
 /// The passes that count, as the record's own method asks for them; empty where it has no samples.
 std::vector<std::vector<double>> passes_of(const Profile& profile);
+
+/// Samples of which a median has an interval; of fewer it would be narrower than it is sure.
+inline constexpr size_t kFewestSamples = 6;
+bool has_interval(const std::vector<std::vector<double>>& passes);
+
+/// What a cell took, by which it is compared: where a policy chose the batch, which then differs
+/// from cell to cell, of a sample. Milliseconds of a measured() cell, and MiB; absent where the
+/// record has none above 0.
+std::optional<double> time_cost(const Profile& profile);
+std::optional<double> memory_cost(const Profile& profile);
+
+/// The time of one measured() cell over that of another, as time_cost() counts it, with its 95 %
+/// interval; absent where one has no samples, or none above 0.
+std::optional<stats::BootstrapEstimate> time_ratio(const Profile& above, const Profile& below);
+
+/// "~" where one of the times is not to be trusted, else "".
+const char* noise_mark(const Profile& one, const Profile& other);
 
 /// What it says of its kernels and of the values of its protocol.
 SetupMarks setup_marks(const Profile& profile);
@@ -47,6 +69,8 @@ struct ProfileGroup {
   /// Row names of the attention that a paper's cost table compares the others with, plain name
   /// first.
   std::vector<std::string> baselines(std::span<const Published> references) const;
+  /// " per sample" where a policy chose the batches, else "".
+  const char* per_sample() const;
   /// The cell, or null.
   const Profile* at(const std::string& row, int64_t length) const;
 };

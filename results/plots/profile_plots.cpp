@@ -12,10 +12,13 @@ enum class Quantity { time, memory };
 
 std::optional<std::array<double, 4>> point(const Profile& p, Quantity quantity) {
   const double x = static_cast<double>(p.length);
-  const double y = quantity == Quantity::time ? p.time->median : p.memory->peak.value_or(0);
-  if (!(y > 0)) return std::nullopt;  // has no place on a logarithmic axis
+  const auto cost = quantity == Quantity::time ? time_cost(p) : memory_cost(p);
+  if (!cost) return std::nullopt;  // has no place on a logarithmic axis
+  const double y = *cost;
   if (quantity == Quantity::memory || !p.time->ci95) return {{x, y, y, y}};
-  return {{x, y, p.time->ci95->low > 0 ? p.time->ci95->low : y / 10, p.time->ci95->high}};
+  const double scale = y / p.time->median;
+  return {{x, y, p.time->ci95->low > 0 ? p.time->ci95->low * scale : y / 10,
+           p.time->ci95->high * scale}};
 }
 
 std::vector<PlotSeries> series_of(const ProfileGroup& group, std::span<const Published> references,
@@ -67,7 +70,7 @@ std::vector<Plot> profile_plots(std::span<const Profile> profiles,
   for (const ProfileGroup& group : group_profiles(profiles)) {
     if (group.lengths.size() < 2) continue;
     ++count;
-    const auto add = [&](const char* what, const char* title, Quantity quantity) {
+    const auto add = [&](const char* what, const std::string& title, Quantity quantity) {
       const std::string name = fmt::format("profile-{}-{}", count, what);
       std::vector<PlotSeries> series = series_of(group, references, quantity);
       if (series.empty()) return;
@@ -79,8 +82,10 @@ std::vector<Plot> profile_plots(std::span<const Profile> profiles,
                        .x_marks = {group.lengths.begin(), group.lengths.end()},
                        .series = std::move(series)});
     };
-    add("time", "time, ms (median, 95 % interval)", Quantity::time);
-    add("memory", "peak memory, MiB (published: as printed)", Quantity::memory);
+    add("time", fmt::format("time{}, ms (median, 95 % interval)", group.per_sample()),
+        Quantity::time);
+    add("memory", fmt::format("peak memory{}, MiB (published: as printed)", group.per_sample()),
+        Quantity::memory);
   }
   return plots;
 }

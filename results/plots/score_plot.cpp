@@ -67,7 +67,8 @@ Plot score_plot(const std::string& name, const ScoreGroup& group, const Circles&
   }
   const bool one = tasks.size() == 1;
   const bool log = speeds.high > 8 * speeds.low;
-  const bool noisy = std::ranges::any_of(circles, [](const auto& one) { return one.second.noisy; });
+  const bool noisy =
+      std::ranges::any_of(circles, [](const auto& circle) { return circle.second.noisy; });
   Plot plot{.name = name,
             .title = {(one ? tasks[0] + ": accuracy, speed and memory of training"
                            : fmt::format("Average accuracy over {} tasks, speed and memory of "

@@ -39,7 +39,7 @@ void time_fields(Fields& f, Record& time) {
   f.list("passes", time.passes, make_pass, parse_pass, Presence::sparse);
 }
 
-// Every number is of at least 0 but the account of the variant: -1 where it has none.
+// Every number is of at least 0; of an account that a variant lacks, -1 is read as absent.
 template <class Fields, class Record>
 void memory_fields(Fields& f, Record& memory) {
   f("peak", memory.peak);
@@ -135,6 +135,7 @@ ProfileMemory parse_memory(const json& value) {
   ProfileMemory memory;
   const RecordReader reader(value, "memory_mib");
   memory_fields(reader, memory);
+  if (memory.analytic.value_or(0) < 0) memory.analytic.reset();
   return memory;
 }
 
@@ -148,6 +149,7 @@ Profile parse_profile(const json& record) {
   Profile profile;
   const RecordReader reader(record, "");
   profile_fields(reader, profile);
+  if (profile.flops.value_or(0) < 0) profile.flops.reset();
   return profile;
 }
 

@@ -191,10 +191,9 @@ json make_pretraining_record(const PretrainingRecord& record);
 PretrainingRecord parse_pretraining_record(const json& value);
 
 /// machine_text of what a run was trained on, with what else decides its costs and not its
-/// accuracy:
-/// ", 2 threads", ", 4 processes (mpi)" where there were several, ", graph steps" on a GPU, ",
-/// kernels reference" and ", batch in parts of 8" where the configuration says so. Costs compare
-/// where it is equal.
+/// accuracy: ", 2 threads", ", 4 processes (mpi)" where there were several, ", graph steps" on a
+/// GPU, ", kernels avx2" on a CPU, or ", kernels reference" and ", batch in parts of 8" where the
+/// configuration says so. Costs compare where it is equal.
 std::string machine_setting_text(const Result& result);
 
 }  // namespace lra

@@ -72,18 +72,19 @@ struct CostColumn {
   const char* what;
   const char* label;
   bool of_time;  // which alone can be noisy
+  std::optional<double> (*compared)(const Profile&);
   Number (*value)(const Profile&);
 
   bool noisy(const Profile& p) const { return of_time && !p.noisy.empty(); }
 };
 
 constexpr CostColumn kCosts[] = {
-    {"Peak memory in MiB", "lra-memory", /*of_time=*/false,
+    {"Peak memory in MiB", "lra-memory", /*of_time=*/false, memory_cost,
      [](const Profile& p) -> Number {
        if (!p.memory->peak) return std::nullopt;
        return std::pair(*p.memory->peak, 0.0);
      }},
-    {"Time in ms", "lra-time", /*of_time=*/true,
+    {"Time in ms", "lra-time", /*of_time=*/true, time_cost,
      [](const Profile& p) -> Number {
        const double median = p.time->median;
        if (!p.time->ci95) return std::pair(median, 0.0);
@@ -105,7 +106,8 @@ std::string cost_text(const Profile* p, const CostColumn& cost) {
   const Number number = cost.value(*p);
   if (!number) return "–";
   const auto [value, side] = *number;
-  return fmt::format("{}{}{}", cost.noisy(*p) ? "~" : "", short_number(value),
+  return fmt::format("{}{}{}{}", cost.noisy(*p) ? "~" : "", short_number(value),
+                     p->batch_policy.empty() ? "" : fmt::format(" (B={})", p->batch),
                      side > 0 ? "±" + half_width_text(side) : "");
 }
 
@@ -120,8 +122,8 @@ void mark_lowest(const ProfileGroup& group, const CostColumn& cost, Table& table
     for (const auto& [name, cells] : group.rows) {
       const Profile* p = group.at(name, length);
       const bool quiet = measured(p) && !cost.noisy(*p);
-      if (const Number number = quiet ? cost.value(*p) : std::nullopt)
-        values.emplace_back(number->first, row);
+      if (const auto number = quiet ? cost.compared(*p) : std::nullopt)
+        values.emplace_back(*number, row);
       ++row;
     }
     for (const auto& [value, at] : values) {
@@ -144,8 +146,8 @@ Table cost_table(const ProfileGroup& group, const CostColumn& cost) {
     table.rows.push_back(std::move(row));
   }
   mark_lowest(group, cost, table);
-  table.title = fmt::format("{} by sequence length, {}. Bold: the lowest{}.{}", cost.what,
-                            group.setting, noisy ? " that is not noisy" : "",
+  table.title = fmt::format("{} by sequence length, {}. Bold: the lowest{}{}.{}", cost.what,
+                            group.setting, group.per_sample(), noisy ? " that is not noisy" : "",
                             noisy ? " ~: noisy, and maybe off by more than its interval." : "");
   return table;
 }

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "results/analysis/profile_cells.h"
+#include "results/analysis/profile_method.h"
 
 namespace lra {
 namespace {
@@ -17,16 +19,10 @@ struct Verdict {
   bool worse = false;
 };
 
-// Of now / before; absent where a record does not hold its samples.
-std::optional<stats::BootstrapEstimate> time_ratio(const Profile& before, const Profile& now) {
-  const auto above = passes_of(now), below = passes_of(before);
-  if (above.empty() || below.empty()) return std::nullopt;
-  return stats::ratio_over_passes(above, below);
-}
-
-Verdict time_verdict(const std::optional<stats::BootstrapEstimate>& ratio, double tolerance) {
+Verdict time_verdict(const std::optional<stats::BootstrapEstimate>& ratio, bool few,
+                     double tolerance) {
   const double high = 1 + tolerance, low = 1 / high;
-  if (!ratio) return {"ambiguous"};
+  if (!ratio || few) return {"ambiguous"};
   if (ratio->ci95.low > high) return {"slower", true};
   if (ratio->ci95.high < low) return {"faster"};
   if (ratio->ci95.low >= low && ratio->ci95.high <= high) return {"same"};
@@ -46,11 +42,15 @@ std::string memory_ratio(const Profile& before, const Profile& now) {
   return fmt::format("{:.3f}", *now.memory->peak / *before.memory->peak);
 }
 
+std::string row_name(const Profile& p) {
+  return p.package.empty() ? p.attention.label
+                           : fmt::format("{} ({})", p.attention.label, p.package);
+}
+
 // Fills in what both say of a cell.
 void add_compared(const Profile& old, const Profile& now, double tolerance,
                   Comparison& comparison) {
-  std::vector<std::string> row = {now.attention.label, fmt::format("{}", now.length),
-                                  to_string(now.scope), to_string(now.mode)};
+  std::vector<std::string> row = {row_name(now), fmt::format("{}", now.length), setting_text(now)};
   if (!measured(&old) || !measured(&now)) {
     const bool fails = measured(&old) && !measured(&now);
     row.insert(row.end(),
@@ -61,14 +61,16 @@ void add_compared(const Profile& old, const Profile& now, double tolerance,
                                  : "–"});
     comparison.worse += fails ? 1 : 0;
   } else {
-    const std::optional<stats::BootstrapEstimate> ratio = time_ratio(old, now);
-    const Verdict time = time_verdict(ratio, tolerance),
+    const std::optional<stats::BootstrapEstimate> ratio = time_ratio(now, old);
+    const bool few = !has_interval(passes_of(old)) || !has_interval(passes_of(now));
+    const Verdict time = time_verdict(ratio, few, tolerance),
                   memory = memory_verdict(old.memory->peak, now.memory->peak, tolerance);
-    const bool noisy = !now.noisy.empty() || !old.noisy.empty();
+    const bool noisy = *noise_mark(now, old) != 0;
     row.insert(row.end(), {short_number(old.time->median), short_number(now.time->median),
-                           ratio ? fmt::format("{:.3f} [{:.3f}, {:.3f}]", ratio->value,
-                                               ratio->ci95.low, ratio->ci95.high)
-                                 : "–",
+                           !ratio ? "–"
+                           : few  ? fmt::format("{:.3f}", ratio->value)
+                                  : fmt::format("{:.3f} [{:.3f}, {:.3f}]", ratio->value,
+                                                ratio->ci95.low, ratio->ci95.high),
                            memory_ratio(old, now),
                            time.text + (memory.text.empty() ? "" : ", " + memory.text) +
                                (noisy ? " (noisy)" : "")});
@@ -77,15 +79,47 @@ void add_compared(const Profile& old, const Profile& now, double tolerance,
   comparison.table.rows.push_back(std::move(row));
 }
 
-// "standard at 512 (and 3 more): protocol mine, protocol_sha256 1a2b3c4d before, 5e6f7a8b now".
-std::vector<std::string> cells_texts(const std::map<std::string, std::vector<std::string>>& cells) {
-  std::vector<std::string> texts;
-  for (const auto& [difference, names] : cells) {
-    const size_t more = names.size() - 1;
-    texts.push_back(fmt::format("{}{}: {}", names.front(),
-                                more > 0 ? fmt::format(" (and {} more)", more) : "", difference));
-  }
-  return texts;
+// "standard at 512 (and 3 more)"; "" of none.
+std::string first_of(const std::vector<std::string>& names) {
+  if (names.empty()) return "";
+  return names.size() == 1 ? names[0] : fmt::format("{} (and {} more)", names[0], names.size() - 1);
+}
+
+std::string cell_name(const Profile& p) { return fmt::format("{} at {}", row_name(p), p.length); }
+
+// Where all cells have one setting it stands in the title.
+void move_setting(Table& table) {
+  const bool one =
+      std::ranges::all_of(table.rows, [&](const auto& row) { return row[2] == table.rows[0][2]; });
+  if (!one || table.rows.empty()) return;
+  table.title += ": " + table.rows[0][2];
+  table.columns.erase(table.columns.begin() + 2);
+  for (auto& row : table.rows) row.erase(row.begin() + 2);
+}
+
+// Cells of one of the two files alone.
+void add_unmatched(std::span<const Profile> before, std::span<const Profile> now, Table& table) {
+  const auto missing = [](std::span<const Profile> cells, std::span<const Profile> elsewhere) {
+    std::set<std::string> known;
+    for (const Profile& p : elsewhere) known.insert(identity(p));
+    std::vector<std::string> names;
+    for (const Profile& p : cells) {
+      if (!known.contains(identity(p))) names.push_back(cell_name(p));
+    }
+    return first_of(names);
+  };
+  if (const std::string names = missing(now, before); !names.empty())
+    table.notes.push_back("not measured before: " + names);
+  if (const std::string names = missing(before, now); !names.empty())
+    table.notes.push_back("measured before alone, or not asked for now: " + names);
+}
+
+// In what two measurements of a cell differ so that they are not compared; "" = in nothing.
+std::string apart_text(const Profile& old, const Profile& now) {
+  const std::string values = other_values(setup_marks(old), setup_marks(now));
+  if (!values.empty()) return fmt::format("protocol {}, {}", now.protocol, values);
+  const std::string options = other_options(old, now);
+  return options.empty() ? "" : "option " + options;
 }
 
 }  // namespace
@@ -99,8 +133,7 @@ Comparison compare_profiles(std::span<const Profile> before, std::span<const Pro
       .title = "Time now / before",
       .columns = {{"attention", Align::kLeft},
                   {"length"},
-                  {"scope"},
-                  {"mode"},
+                  {"setting", Align::kLeft},
                   {"before, ms"},
                   {"now, ms"},
                   {"ratio [95 % interval]"},
@@ -109,32 +142,37 @@ Comparison compare_profiles(std::span<const Profile> before, std::span<const Pro
       .rows = {},
       .notes = {fmt::format(
           "slower (faster): the ratio's whole interval is beyond {:g} % of change; same: within "
-          "it; ambiguous: neither, measure longer",
-          100 * tolerance)}};
-  std::map<std::string, std::vector<std::string>> apart, kernels;  // in what -> which cells
+          "it; ambiguous: neither, or fewer than {} samples; measure longer",
+          100 * tolerance, kFewestSamples)}};
+  Table& table = comparison.table;
+  std::map<std::string, std::vector<std::string>> apart, kernels, methods;  // in what -> cells
   for (const Profile& p : now) {
     const auto it = known.find(identity(p));
     if (it == known.end()) continue;
-    const auto difference = [&p](const Profile* old) {
-      return other_values(setup_marks(*old), setup_marks(p));
-    };
     const auto& all = it->second;
     const auto old = std::find_if(all.rbegin(), all.rend(),
-                                  [&](const Profile* one) { return difference(one).empty(); });
-    const std::string cell = fmt::format("{} at {}", p.attention.label, p.length);
+                                  [&](const Profile* one) { return apart_text(*one, p).empty(); });
     if (old == all.rend()) {
-      apart[fmt::format("protocol {}, {}", p.protocol, difference(all.back()))].push_back(cell);
+      apart[apart_text(*all.back(), p)].push_back(cell_name(p));
       continue;
     }
     if (const std::string text = other_kernels(setup_marks(**old), setup_marks(p)); !text.empty())
-      kernels[text].push_back(cell);
+      kernels[text].push_back(cell_name(p));
+    if (const std::string text = other_method(**old, p); !text.empty())
+      methods[text].push_back(cell_name(p));
     add_compared(**old, p, tolerance, comparison);
   }
-  for (const std::string& text : cells_texts(kernels))
-    comparison.table.notes.push_back("other sets of the CPU's kernels: " + text);
-  comparison.apart = cells_texts(apart);
-  for (const std::string& text : comparison.apart)
-    comparison.table.notes.push_back("not compared, of other values of the protocol: " + text);
+  move_setting(table);
+  for (const auto& [text, cells] : kernels)
+    table.notes.push_back(
+        fmt::format("other sets of the CPU's kernels: {}: {}", first_of(cells), text));
+  for (const auto& [text, cells] : methods)
+    table.notes.push_back(fmt::format("measured otherwise: {}: {}", first_of(cells), text));
+  for (const auto& [text, cells] : apart) {
+    comparison.apart.push_back(fmt::format("{}: {}", first_of(cells), text));
+    table.notes.push_back("not compared, of another setting: " + comparison.apart.back());
+  }
+  add_unmatched(before, now, table);
   return comparison;
 }
 

@@ -53,24 +53,24 @@ std::string ratios(const ProfileGroup& group, const std::vector<std::string>& ba
   return " (" + text + ")";
 }
 
-std::string baseline_note(const std::vector<std::string>& baselines) {
+std::string baseline_note(const ProfileGroup& group, const std::vector<std::string>& baselines) {
   std::string names;
   for (const std::string& name : baselines) names += (names.empty() ? "" : ", then to ") + name;
-  return fmt::format("(r×): ratio to {} at the same length", names);
+  return fmt::format("(r×): ratio to {} at the same length{}", names, group.per_sample());
 }
 
 void add_memory(const ProfileGroup& group, const std::vector<std::string>& baselines,
                 std::vector<Table>& tables) {
   std::vector<std::string> notes;
-  if (!baselines.empty()) notes.push_back(baseline_note(baselines));
+  if (!baselines.empty()) notes.push_back(baseline_note(group, baselines));
   add_table(
       "Peak memory, MiB", group,
       [&](const std::string& row, const Profile& p) {
         if (!p.memory->peak) return std::string("–");
         return short_number(*p.memory->peak) +
                ratios(group, baselines, row, p.length, [&](const Profile& base) -> std::string {
-                 if (!(base.memory->peak.value_or(0) > 0)) return "–";
-                 return short_number(*p.memory->peak / *base.memory->peak) + "×";
+                 const auto own = memory_cost(p), other = memory_cost(base);
+                 return own && other ? short_number(*own / *other) + "×" : "–";
                });
       },
       notes, tables);
@@ -79,7 +79,7 @@ void add_memory(const ProfileGroup& group, const std::vector<std::string>& basel
 void add_time(const ProfileGroup& group, const std::vector<std::string>& baselines,
               std::vector<Table>& tables) {
   std::vector<std::string> notes = {"~: noisy"};
-  if (!baselines.empty()) notes.push_back(baseline_note(baselines));
+  if (!baselines.empty()) notes.push_back(baseline_note(group, baselines));
   add_table(
       "Time, ms, median [95 % interval]", group,
       [&](const std::string& row, const Profile& p) {
@@ -90,61 +90,66 @@ void add_time(const ProfileGroup& group, const std::vector<std::string>& baselin
                               short_number(p.time->ci95->high));
         return text +
                ratios(group, baselines, row, p.length, [&](const Profile& base) -> std::string {
-                 if (!(base.time->median > 0)) return "–";
-                 return short_number(p.time->median / base.time->median) + "×";
+                 const auto own = time_cost(p), other = time_cost(base);
+                 if (!own || !other) return "–";
+                 return noise_mark(p, base) + short_number(*own / *other) + "×";
                });
       },
       notes, tables);
   if (baselines.empty()) return;
   // The ratios' own intervals, to the first baseline.
   add_table(
-      fmt::format("Time as a ratio to {} [95 % interval]", baselines[0]), group,
+      fmt::format("Time{} as a ratio to {} [95 % interval]", group.per_sample(), baselines[0]),
+      group,
       [&](const std::string& row, const Profile& p) -> std::string {
         const Profile* base = group.at(baselines[0], p.length);
         if (row == baselines[0] || !measured(base)) return "";
-        const auto own = passes_of(p), other = passes_of(*base);
-        if (own.empty() || other.empty() || !(base->time->median > 0)) return "";
-        const stats::BootstrapEstimate ratio = stats::ratio_over_passes(own, other);
-        return fmt::format("{} [{}, {}]", short_number(ratio.value), short_number(ratio.ci95.low),
-                           short_number(ratio.ci95.high));
+        const std::optional<stats::BootstrapEstimate> ratio = time_ratio(p, *base);
+        if (!ratio) return "";
+        return fmt::format("{}{} [{}, {}]", noise_mark(p, *base), short_number(ratio->value),
+                           short_number(ratio->ci95.low), short_number(ratio->ci95.high));
       },
-      {"bootstrap over processes and samples, both cells drawn independently"}, tables);
+      {"~: noisy", "bootstrap over processes and samples, both cells drawn independently"}, tables);
 }
 
 // Of a measured cell; absent where it has none.
-using CellCost = std::function<std::optional<double>(const Profile&)>;
+using CellCost = std::optional<double> (*)(const Profile&);
 
 std::string crossing_text(const ProfileGroup& group, const std::string& row,
-                          const std::string& baseline, const CellCost& cost) {
+                          const std::string& baseline, CellCost cost) {
   std::vector<double> lengths, own, other;
+  std::string mark;
   for (const int64_t length : group.lengths) {
     const Profile *p = group.at(row, length), *base = group.at(baseline, length);
     if (!measured(p) || !measured(base) || !cost(*p) || !cost(*base)) continue;
     lengths.push_back(static_cast<double>(length));
     own.push_back(*cost(*p));
     other.push_back(*cost(*base));
+    if (cost == time_cost && *noise_mark(*p, *base) != 0) mark = "~";
   }
   if (lengths.empty()) return "–";
   const stats::Crossing at = stats::crossing(lengths, own, other);
   switch (at.kind) {
     case stats::Crossing::Kind::always:
-      return fmt::format("<= {:.0f}", lengths.front());
+      return fmt::format("{}<= {:.0f}", mark, lengths.front());
     case stats::Crossing::Kind::never:
-      return fmt::format("> {:.0f}", lengths.back());
+      return fmt::format("{}> {:.0f}", mark, lengths.back());
     case stats::Crossing::Kind::from:
       break;
   }
-  return fmt::format("{:.0f}", at.length);
+  return fmt::format("{}{:.0f}", mark, at.length);
 }
 
 void add_crossings(const ProfileGroup& group, const std::vector<std::string>& baselines,
                    std::vector<Table>& tables) {
   if (baselines.empty() || group.lengths.size() < 2) return;
-  Table table{.title = "Length from which on it costs less: " + group.setting,
+  Table table{.title = fmt::format("Length from which on it costs less{}: {}", group.per_sample(),
+                                   group.setting),
               .columns = {{"attention", Align::kLeft}},
               .rows = {},
               .notes = {"between measured lengths interpolated on logarithmic axes; <=: at the "
-                        "shortest measured already; >: not up to the longest at which both ran"}};
+                        "shortest measured already; >: not up to the longest at which both ran; "
+                        "~: of a noisy time"}};
   for (const std::string& name : baselines) {
     table.columns.push_back({fmt::format("time, below {}", name)});
     table.columns.push_back({fmt::format("memory, below {}", name)});
@@ -152,11 +157,11 @@ void add_crossings(const ProfileGroup& group, const std::vector<std::string>& ba
   for (const auto& [row, cells] : group.rows) {
     std::vector<std::string> line{row};
     for (const std::string& name : baselines) {
-      const auto add = [&](const CellCost& cost) {
+      const auto add = [&](CellCost cost) {
         line.push_back(row == name ? "–" : crossing_text(group, row, name, cost));
       };
-      add([](const Profile& p) { return std::optional(p.time->median); });
-      add([](const Profile& p) { return p.memory->peak; });
+      add(time_cost);
+      add(memory_cost);
     }
     table.rows.push_back(line);
   }
@@ -165,6 +170,25 @@ void add_crossings(const ProfileGroup& group, const std::vector<std::string>& ba
 
 // A training step is counted as three forwards: its backward does each product twice over.
 double work_of(const Profile& p) { return *p.flops * (p.mode == ProfileMode::training ? 3 : 1); }
+
+// "this machine: 155 GFLOP/s, 12.6 GB/s", or ranges where it was measured several times.
+std::string roofline_text(const ProfileGroup& group) {
+  std::vector<double> rates, bandwidths;
+  for (const auto& [name, cells] : group.rows) {
+    for (const auto& [length, p] : cells) {
+      if (!p->roofline) continue;
+      rates.push_back(p->roofline->gflops);
+      bandwidths.push_back(p->roofline->gigabytes_per_second);
+    }
+  }
+  if (rates.empty()) return "no roofline was measured";
+  const auto range = [](const std::vector<double>& values) {
+    const auto [low, high] = std::ranges::minmax(values);
+    const std::string from = short_number(low), to = short_number(high);
+    return from == to ? from : from + " to " + to;
+  };
+  return fmt::format("this machine: {} GFLOP/s, {} GB/s", range(rates), range(bandwidths));
+}
 
 void add_roofline(const ProfileGroup& group, std::vector<Table>& tables) {
   add_table(
@@ -189,11 +213,7 @@ void add_roofline(const ProfileGroup& group, std::vector<Table>& tables) {
        "roofline: the lower of this machine's measured matrix-product rate (arithmetic) and its "
        "measured copy bandwidth times the operations per byte that must be moved, inputs, weights "
        "and output once each (memory)",
-       group.front->roofline
-           ? fmt::format("this machine: {} GFLOP/s, {} GB/s",
-                         short_number(group.front->roofline->gflops),
-                         short_number(group.front->roofline->gigabytes_per_second))
-           : "no roofline was measured"},
+       roofline_text(group)},
       tables);
 }
 
@@ -235,13 +255,15 @@ void add_packages(const ProfileGroup& group, std::vector<Table>& tables) {
       [&](const std::string&, const Profile& p) -> std::string {
         if (p.package.empty()) return "";
         const Profile* own = ours(p);
-        if (own == nullptr || !(p.time->median > 0) || !own->memory->peak ||
-            !(p.memory->peak.value_or(0) > 0))
+        if (own == nullptr || !time_cost(p) || !time_cost(*own) || !memory_cost(p) ||
+            !memory_cost(*own))
           return "";
-        return fmt::format("{}×, {}×", short_number(own->time->median / p.time->median),
-                           short_number(*own->memory->peak / *p.memory->peak));
+        return fmt::format("{}{}×, {}×", noise_mark(*own, p),
+                           short_number(*time_cost(*own) / *time_cost(p)),
+                           short_number(*memory_cost(*own) / *memory_cost(p)));
       },
-      {"below 1: this program takes less; the package's own numbers stand in the tables above"},
+      {"~: noisy",
+       "below 1: this program takes less; the package's own numbers stand in the tables above"},
       tables);
 }
 

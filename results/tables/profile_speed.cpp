@@ -19,15 +19,19 @@ std::string with_error(double value, double error) {
                      static_cast<int>(std::clamp(digits, 0.0, 3.0)));
 }
 
+// "" where one of them has no time above 0.
 std::string speed_text(const std::string& fast_name, const Profile& fast,
-                       const std::string& slow_name, const Profile& slow) {
-  const stats::BootstrapEstimate ratio = stats::ratio_over_passes(passes_of(slow), passes_of(fast));
+                       const std::string& slow_name, const Profile& slow, const char* per_sample) {
+  const std::optional<stats::BootstrapEstimate> found = time_ratio(slow, fast);
+  if (!found) return "";
+  const stats::BootstrapEstimate& ratio = *found;
   const std::string text = with_error(ratio.value, ratio.value * ratio.precision());
-  const bool noisy = !fast.noisy.empty() || !slow.noisy.empty();
+  const bool noisy = *noise_mark(fast, slow) != 0;
   std::string line = fmt::format("N={}: ", fast.length);
-  line += ratio.ci95.low <= 1
-              ? fmt::format("{} and {} are not told apart: {}", fast_name, slow_name, text)
-              : fmt::format("{} is {} times as fast as {}", fast_name, text, slow_name);
+  line += ratio.ci95.low <= 1 ? fmt::format("{} and {} are not told apart{}: {}", fast_name,
+                                            slow_name, per_sample, text)
+                              : fmt::format("{} is {} times as fast as {}{}", fast_name, text,
+                                            slow_name, per_sample);
   return line + (noisy ? " (noisy)" : "");
 }
 
@@ -35,11 +39,14 @@ void add_speeds(const ProfileGroup& group, int64_t length, std::vector<std::stri
   std::vector<std::pair<std::string, const Profile*>> cells;
   for (const auto& [row, by_length] : group.rows) {
     const Profile* cell = group.at(row, length);
-    if (measured(cell) && !passes_of(*cell).empty()) cells.emplace_back(row, cell);
+    if (measured(cell) && time_cost(*cell) && !passes_of(*cell).empty())
+      cells.emplace_back(row, cell);
   }
-  std::ranges::stable_sort(cells, {}, [](const auto& cell) { return cell.second->time->median; });
+  std::ranges::stable_sort(cells, {}, [](const auto& cell) { return *time_cost(*cell.second); });
   for (size_t i = 1; i < cells.size(); ++i) {
-    lines.push_back(speed_text(cells[0].first, *cells[0].second, cells[i].first, *cells[i].second));
+    std::string line = speed_text(cells[0].first, *cells[0].second, cells[i].first,
+                                  *cells[i].second, group.per_sample());
+    if (!line.empty()) lines.push_back(std::move(line));
   }
 }
 

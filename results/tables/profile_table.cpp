@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "results/analysis/profile_cells.h"
+#include "results/analysis/profile_method.h"
 #include "results/records/json_line.h"
 
 namespace lra {
@@ -85,9 +86,18 @@ std::vector<std::string> reasons(const ProfileGroup& group) {
   return notes;
 }
 
+std::vector<const Profile*> cells_of(const ProfileGroup& group) {
+  std::vector<const Profile*> all;
+  for (const auto& [name, cells] : group.rows) {
+    for (const auto& [length, p] : cells) all.push_back(p);
+  }
+  return all;
+}
+
 // How the times were taken, where all cells agree.
 std::string method_note(const ProfileGroup& group) {
   std::set<std::string> texts;
+  bool one_process = false;
   for (const auto& [name, cells] : group.rows) {
     for (const auto& [length, p] : cells) {
       if (!p->package.empty() || p->status != Status::ok) continue;
@@ -99,9 +109,12 @@ std::string method_note(const ProfileGroup& group) {
                                m.contains("pinned") && !m["pinned"].is_null()
                                    ? "threads pinned to processors " + json_line(m["pinned"])
                                    : "threads not pinned"));
+      if (m["passes"] == 1) one_process = true;
     }
   }
-  return texts.size() == 1 ? *texts.begin() : "";
+  if (texts.size() != 1) return "";
+  return *texts.begin() +
+         (one_process ? "; intervals are of that process alone, others may lie outside" : "");
 }
 
 std::vector<std::string> row_of(const ProfileGroup& group, const std::string& name) {
@@ -117,8 +130,8 @@ std::vector<std::string> row_of(const ProfileGroup& group, const std::string& na
                               p->noisy.empty() ? "" : "~", short_number(p->time->median),
                               p->batch_policy.empty() ? "" : fmt::format(" (B={})", p->batch)));
     lengths.push_back(static_cast<double>(length));
-    memory.push_back(p->memory->peak.value_or(0));  // growth leaves out what is not positive
-    time.push_back(p->time->median);
+    memory.push_back(memory_cost(*p).value_or(0));  // growth leaves out what is not positive
+    time.push_back(time_cost(*p).value_or(0));
   }
   row.push_back(growth_text(lengths, memory));
   row.push_back(growth_text(lengths, time));
@@ -166,13 +179,17 @@ std::vector<Table> memory_time_tables(std::span<const Profile> profiles,
         .title = "Memory and time per length: " + group.setting,
         .columns = {{"attention", Align::kLeft}},
         .rows = {},
-        .notes = {"a cell is MiB / ms: peak of live tensors above inputs and weights, and median "
-                  "time; growth: exponents of a log-log fit over the row's lengths with 95 % "
-                  "intervals (published: over all printed)"}};
+        .notes = {fmt::format(
+            "a cell is MiB / ms: peak of live tensors above inputs and weights, and median time; "
+            "growth{}: exponents of a log-log fit over the row's lengths with 95 % intervals "
+            "(published: over all printed)",
+            group.per_sample())}};
     for (const int64_t length : group.lengths) table.columns.push_back({fmt::format("{}", length)});
     add_growth_columns(table);
     for (const auto& [name, cells] : group.rows) table.rows.push_back(row_of(group, name));
     if (const std::string note = method_note(group); !note.empty()) table.notes.push_back(note);
+    if (const std::string mixed = mixed_methods(cells_of(group)); !mixed.empty())
+      table.notes.push_back("not all measured alike: " + mixed);
     for (const Published& reference : references) {
       if (!reference.cost || reference.cost->time_unit != TimeUnit::milliseconds) continue;
       const PublishedCost& cost = *reference.cost;

@@ -11,10 +11,16 @@
 namespace lra {
 namespace {
 
+std::string heads_text(const Where& record) {
+  if (!record.heads || !record.head_dim) return "";
+  return fmt::format("{} head{} of {}, ", *record.heads, *record.heads == 1 ? "" : "s",
+                     *record.head_dim);
+}
+
 std::string where_setting(const Where& record, const SetupGroup& same) {
   std::string text =
-      fmt::format("{} N={}, batch {}, {}, protocol {}{}, {}, {}{}, {} thread{}, {}", record.task,
-                  record.length, record.batch, record.mode, record.protocol,
+      fmt::format("{} N={}, batch {}, {}{}, protocol {}{}, {}, {}{}, {} thread{}, {}", record.task,
+                  record.length, record.batch, heads_text(record), record.mode, record.protocol,
                   same.values.empty() ? "" : " (" + same.values + ")", record.dtype, record.device,
                   same.kernels.empty() ? "" : ", " + same.kernels, record.threads,
                   record.threads == 1 ? "" : "s", machine_text(record.machine));
@@ -34,7 +40,7 @@ SetupMarks where_marks(const Where& record) {
   return {.kernels = cpu_kernels(record.software, record.device),
           .values = record.protocol_sha256,
           .own = record.own_settings_sha256,
-          .settings = "",
+          .settings = record.settings_sha256,
           .cell = json_line({record.attention.label, record.attention.options}),
           .file = record.path};
 }

@@ -39,10 +39,13 @@ void where_fields(Fields& f, Record& record) {
   f.part("attention", record.attention, make_attention_record, parse_attention_record);
   f("length", record.length, Presence::required, {.least = 1});
   f("batch", record.batch, Presence::required, {.least = 1});
+  f("heads", record.heads, Presence::sparse, {.least = 1});
+  f("head_dim", record.head_dim, Presence::sparse, {.least = 1});
   f("mode", record.mode);
   f("protocol", record.protocol);
   f("task", record.task);
   f.texts("sets", record.sets);
+  f("settings_sha256", record.settings_sha256, Presence::sparse);
   f("protocol_sha256", record.protocol_sha256, Presence::sparse);
   f("own_settings_sha256", record.own_settings_sha256, Presence::sparse);
   f("dtype", record.dtype);

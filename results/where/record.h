@@ -48,10 +48,11 @@ struct WhereOp {
 struct Where {
   AttentionRecord attention;
   int64_t length = 0, batch = 0;
+  std::optional<int64_t> heads, head_dim;  // absent in records of before they were kept
   ProfileMode mode = ProfileMode::training;
   std::string protocol, task, dtype, device;
-  json sets = json::array();                         // what differs from the protocol, "a.b=v"
-  std::string protocol_sha256, own_settings_sha256;  // as of a profile
+  json sets = json::array();  // what differs from the protocol, "a.b=v"
+  std::string settings_sha256, protocol_sha256, own_settings_sha256;  // as of a profile
   int64_t threads = 0;
   int64_t steps = 0;        // recorded
   double step_ms = 0;       // a step without recording, median

@@ -106,7 +106,9 @@ TEST(Documented, EveryFieldOfWhereAStepsTimeGoes) {
   Where record;
   record.attention = {.name = "standard", .label = "standard"};
   record.sets = {"model.layers=1"};
-  record.protocol_sha256 = record.own_settings_sha256 = std::string(64, 'a');
+  record.heads = record.head_dim = 1;
+  record.settings_sha256 = record.protocol_sha256 = record.own_settings_sha256 =
+      std::string(64, 'a');
   record.ops = {{.op = "aten::mm", .part = "head", .flops = 1, .bytes = 1, .roofline = 1}};
   json line = make_where(record);
   for (const char* shared : {"attention", "machine"}) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "results/where/groups.h"
 #include "results/where/record.h"
 #include "results/where/table.h"
 #include "tests/results/examples.h"
@@ -125,6 +126,19 @@ TEST(WhereTables, AreOfOneSetOfKernels) {
   ASSERT_EQ(tables.size(), 4u);
   EXPECT_TRUE(contains(tables[0].title, ", cpu, kernels avx2, 1 thread, ")) << tables[0].title;
   EXPECT_TRUE(contains(tables[2].title, ", cpu, kernels avx512, 1 thread, ")) << tables[2].title;
+}
+
+TEST(WhereTables, StepsOfOtherHeadsStandApart) {
+  std::vector<Where> records{example_where(), example_where()};
+  EXPECT_EQ(where_groups(records).size(), 1u) << "records that do not say it";
+  records[0].heads = 1;
+  records[1].heads = 8;
+  records[0].head_dim = records[1].head_dim = 64;
+  const std::vector<WhereGroup> groups = where_groups(records);
+  ASSERT_EQ(groups.size(), 2u);
+  EXPECT_TRUE(contains(groups[0].setting, ", 1 head of 64, ")) << groups[0].setting;
+  EXPECT_TRUE(contains(groups[1].setting, ", 8 heads of 64, ")) << groups[1].setting;
+  EXPECT_EQ(make_where(parse_where(make_where(records[1])))["heads"], 8);
 }
 
 TEST(WhereTables, InDetailAreFollowedByTheOpsOfEachStep) {

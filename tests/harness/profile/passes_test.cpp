@@ -52,6 +52,25 @@ TEST(ProfilePasses, ACellIsDoneWithItsQuietPasses) {
   EXPECT_EQ(record.roofline->gflops, 1);
 }
 
+TEST(ProfilePasses, FewSamplesHaveNoInterval) {
+  Profile record = settled(one_pass(2), 1);
+  EXPECT_FALSE(record.time->ci95);
+  EXPECT_EQ(record.noisy, "only 2 samples");
+  EXPECT_TRUE(is_done(record, 1)) << "the calls are long";
+  merge_pass(one_pass(2), record);
+  merge_pass(one_pass(2), record);
+  record = settled(std::move(record), 1);
+  EXPECT_TRUE(record.time->ci95);
+  EXPECT_EQ(record.noisy, "");
+}
+
+TEST(ProfilePasses, ARooflineThatFailsLeavesThatOfBefore) {
+  Profile record = settled(one_pass(2), 1);
+  settle(record, {{"passes", 1}}, std::nullopt, 1);
+  ASSERT_TRUE(record.roofline);
+  EXPECT_EQ(record.roofline->gflops, 1);
+}
+
 TEST(ProfilePasses, TwiceAsManyAreTheMost) {
   Profile record = settled(one_pass(1, "busy"), 1);
   EXPECT_FALSE(is_done(record, 1));

@@ -91,6 +91,18 @@ TEST(Records, AResultSaysHowStepsWereLaunched) {
   EXPECT_EQ(machine_setting_text(parse_result(written)), before + ", eager steps");
 }
 
+TEST(Records, CostsOfOtherKernelsAreOfAnotherMachine) {
+  Result r = example_result();
+  r.software["kernels"] = "avx2";
+  EXPECT_TRUE(contains(machine_setting_text(r), ", kernels avx2")) << machine_setting_text(r);
+  r.config["kernels"] = "reference";
+  EXPECT_TRUE(contains(machine_setting_text(r), ", kernels reference"));
+  EXPECT_FALSE(contains(machine_setting_text(r), "avx2")) << "which it does not run";
+  r.config["kernels"] = "fused";
+  r.machine.gpu = "H200";
+  EXPECT_FALSE(contains(machine_setting_text(r), "avx2")) << "nor on a GPU";
+}
+
 TEST(Records, AResultSaysHowManyRunsSharedItsGpu) {
   Result r = example_result();
   EXPECT_FALSE(make_result(r)["training"].contains("sharing"));

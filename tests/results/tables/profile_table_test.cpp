@@ -7,6 +7,8 @@
 #include <algorithm>
 
 #include "results/plots/plots.h"
+#include "results/report/latex_tables.h"
+#include "results/tables/profile_speed.h"
 #include "tests/results/examples.h"
 
 namespace lra {
@@ -194,6 +196,81 @@ TEST(ProfileTables, SetPackagesBesideOurRowOfTheSameName) {
   ASSERT_EQ(table.rows.size(), 1u) << "there is no linformer of ours";
   EXPECT_EQ(table.rows[0], (std::vector<std::string>{"nystrom (peer 1.0)", "0.25×, 0.25×"}));
   EXPECT_EQ(row(of_title(tables, "Peak memory").at(0), "nystrom (peer 1.0)")->at(1), "20.0");
+}
+
+// "a" does 4 times the samples of "standard" in twice its time and memory.
+TEST(ProfileTables, CompareWhatASampleTakesWhereAPolicyChoseTheBatch) {
+  Profile base = example_profile("standard", 512, 10, 2), other = example_profile("a", 512, 20, 4);
+  base.batch = 2;
+  other.batch = 8;
+  base.batch_policy = other.batch_policy = "largest";
+  std::vector<Profile> profiles = {base, other};
+  const auto tables = profile_tables(profiles);
+  const Table time = of_title(tables, "Time, ms").at(0);
+  EXPECT_EQ(row(time, "a")->at(1), "4 [3.96, 4.04] (0.5×)");
+  EXPECT_TRUE(contains(to_text(time), "ratio to standard at the same length per sample"));
+  EXPECT_EQ(row(of_title(tables, "Peak memory").at(0), "a")->at(1), "20.0 (0.5×)");
+  const Table ratio = of_title(tables, "Time per sample as a ratio to standard").at(0);
+  EXPECT_TRUE(row(ratio, "a")->at(1).starts_with("0.5 [")) << row(ratio, "a")->at(1);
+  const std::string latex = memory_time_latex(profiles);
+  EXPECT_TRUE(contains(latex, R"(\textbf{4 (B=8)$\pm$0.04})")) << latex;
+  ASSERT_EQ(speed_texts(profiles).size(), 1u);
+  EXPECT_TRUE(contains(speed_texts(profiles)[0], "a is 2.00 ± ")) << speed_texts(profiles)[0];
+  EXPECT_TRUE(speed_texts(profiles)[0].ends_with(" times as fast as standard per sample"));
+  Profile longer = other;
+  longer.length = 1024;
+  longer.batch = 4;
+  profiles.push_back(longer);
+  EXPECT_EQ(row(memory_time_tables(profiles)[0], "a")->back(), "N^1.00") << "of time";
+}
+
+TEST(ProfileTables, MarkWhatFollowsFromNoisyTimes) {
+  std::vector<Profile> profiles = table1_shaped();
+  for (Profile& p : profiles) {
+    if (p.attention.label == "standard") p.noisy = "others";
+  }
+  profiles.push_back(profiles[3]);
+  profiles.back().package = "peer 1.0";
+  profiles.back().noisy = "others";
+  const auto tables = profile_tables(profiles);
+  EXPECT_EQ(row(of_title(tables, "Time, ms").at(0), "nystrom")->at(1), "1 [0.99, 1.01] (~0.5×)");
+  EXPECT_TRUE(
+      row(of_title(tables, "Time as a ratio").at(0), "nystrom")->at(1).starts_with("~0.5 ["));
+  EXPECT_EQ(row(of_title(tables, "Length from which").at(0), "nystrom")->at(1), "~<= 512");
+  EXPECT_EQ(row(of_title(tables, "Length from which").at(0), "nystrom")->at(2), "<= 512");
+  EXPECT_EQ(row(of_title(tables, "Here / the package").at(0), "nystrom (peer 1.0)")->at(1),
+            "~1×, 1×");
+}
+
+TEST(ProfileTables, SayWhatWasNotMeasuredAlike) {
+  std::vector<Profile> profiles = table1_shaped();
+  for (Profile& p : profiles) {
+    p.machine.huge_pages = "madvise";
+    p.roofline = Roofline{.gflops = 155, .gigabytes_per_second = 12};
+    p.flops = p.least_bytes = 1e6;
+  }
+  EXPECT_FALSE(contains(to_text(memory_time_tables(profiles)[0]), "measured alike"));
+  profiles[0].machine.huge_pages = "never";
+  profiles[0].roofline->gigabytes_per_second = 28;
+  EXPECT_TRUE(contains(to_text(memory_time_tables(profiles)[0]),
+                       "not all measured alike: huge pages madvise and never"));
+  EXPECT_TRUE(contains(to_text(of_title(profile_tables(profiles), "GFLOP, ").at(0)),
+                       "this machine: 155 GFLOP/s, 12.0 to 28.0 GB/s"));
+}
+
+TEST(ProfileTables, NothingDividesByATimeOfZero) {
+  std::vector<Profile> profiles = table1_shaped();
+  for (Profile& p : profiles) {
+    if (p.time) p.time->median = 0;
+    if (p.time) std::ranges::fill(p.time->samples, 0.0);
+  }
+  EXPECT_TRUE(speed_texts(profiles).empty());
+  for (const Table& table : profile_tables(profiles)) {
+    for (const auto& cells : table.rows) {
+      for (const std::string& cell : cells)
+        EXPECT_FALSE(contains(cell, "inf") || contains(cell, "nan")) << table.title << cell;
+    }
+  }
 }
 
 TEST(ProfileTables, MarkNoisyCellsAndSayWhy) {

@@ -1,0 +1,34 @@
+// What decides the costs of a run, in words.
+#include <fmt/format.h>
+
+#include "results/records/json_line.h"
+#include "results/records/result.h"
+#include "results/records/told_apart.h"
+
+namespace lra {
+
+std::string machine_setting_text(const Result& result) {
+  std::string text = machine_text(result.machine);
+  const TrainingCost& cost = result.training;
+  if (cost.threads)
+    text += fmt::format(", {} thread{}", *cost.threads, *cost.threads == 1 ? "" : "s");
+  if (cost.processes > 1) text += fmt::format(", {} processes ({})", cost.processes, cost.engine);
+  // Why steps were launched one by one makes none faster.
+  if (!cost.execution.empty())
+    text += ", " + cost.execution.substr(0, cost.execution.find(' ')) + " steps";
+  if (cost.sharing > 1) text += fmt::format(", one of {} runs at a time", cost.sharing);
+  const auto setting = [&result](const char* path) {
+    const json::json_pointer at(path);
+    return result.config.contains(at) ? result.config.at(at) : json();
+  };
+  const json kernels = setting("/kernels"), part = setting("/training/micro_batch");
+  const std::string used =
+      kernels == "reference"
+          ? "reference"
+          : cpu_kernels(result.software, result.machine.gpu.empty() ? "cpu" : "cuda");
+  if (!used.empty()) text += ", kernels " + used;
+  if (part.is_number() && part > 0) text += ", batch in parts of " + json_line(part);
+  return text;
+}
+
+}  // namespace lra
