@@ -479,7 +479,8 @@ set_up() {
       "$program" --version >/dev/null || die "the program does not start (above: why); make it anew with: rm -rf '$build'"
     fi
     for goal in "${ready[@]}"; do
-      printf '%s\n' "$torch" "asked=$wanted_torch" "extra=$extra_variants" "$(made_now)" "cuda=$asked_cuda $with_cuda" >"$build/.ready-new"
+      printf '%s\n' "$torch" "asked=$wanted_torch" "extra=$extra_variants" "$(made_now)" "cuda=$asked_cuda $with_cuda" "root=$root" \
+        >"$build/.ready-new"
       touch -d "@$started" "$build/.ready-new"  # What was edited during the build is newer.
       mv "$build/.ready-new" "$build/.ready-$goal"
     done
