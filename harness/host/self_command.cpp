@@ -40,9 +40,8 @@ void set_self_command(SelfCommand command) { current() = std::move(command); }
 
 fs::path module_file(const fs::path& built, const fs::path& file) {
   std::error_code error;  // then it is not there
-  if (fs::exists(built, error)) return built;
-  const fs::path beside = fs::canonical(file).parent_path() / built.filename();
-  return fs::exists(beside, error) ? beside : built;
+  const fs::path beside = fs::canonical(file, error).parent_path() / built.filename();
+  return !built.empty() && beside.is_absolute() && fs::exists(beside, error) ? beside : built;
 }
 
 void go_on_under_python(char** argv) {

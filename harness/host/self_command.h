@@ -19,8 +19,8 @@ struct SelfCommand {
 const SelfCommand& self_command();
 void set_self_command(SelfCommand command);
 
-/// A module of this program, which was built at `built`: there, or, where the program was carried
-/// elsewhere, beside `file`.
+/// A module of this program, which was built at `built`: beside `file`, as in an installed package
+/// or a program that was carried elsewhere, or, where there is none, where it was built.
 std::filesystem::path module_file(const std::filesystem::path& built,
                                   const std::filesystem::path& file = self_command().file);
 

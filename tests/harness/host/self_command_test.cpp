@@ -13,11 +13,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-TEST(ModuleFile, IsWhereItWasBuiltOrBesideTheProgram) {
+TEST(ModuleFile, IsBesideTheProgramOrWhereItWasBuilt) {
   const Scratch scratch;
   const fs::path built = scratch.path() / "module.so", program = fs::canonical("/proc/self/exe");
   write_file(built, "");
   EXPECT_EQ(host::module_file(built), built);
+  // That of an installed package is its own, though the folder of the build is there still.
+  const fs::path package = scratch.path() / "package";
+  fs::create_directory(package);
+  write_file(package / "_lra.so", "");
+  EXPECT_EQ(host::module_file(built, package / "_lra.so"), built);
+  write_file(package / "module.so", "");
+  EXPECT_EQ(host::module_file(built, package / "_lra.so"), package / "module.so");
+  EXPECT_EQ(host::module_file(built, scratch.path() / "gone" / "_lra.so"), built);
+  EXPECT_EQ(host::module_file("", package / "_lra.so"), "");  // none was built
   // This program stands for a module that lies beside it.
   EXPECT_EQ(host::module_file(scratch.path() / program.filename()), program);
   // Of one that is nowhere the message names the place of the build.
