@@ -199,7 +199,7 @@ choose_torch() {
 
 # has_torch VENV: its mark is written last.
 has_torch() {
-  [[ -f $1/.torch-$torch_version && -f $(echo "$1"/lib/python3*/site-packages/torch/lib/libtorch.so) ]]
+  [[ -f $1/.torch-$torch_version && -f $(echo "$1"/lib/python3*/site-packages/torch/lib/libtorch.so) ]] && finds_torch "$1"
 }
 
 # What is not complete is made anew. The whole of torch serves without CUDA too; without it there is an environment beside it,
