@@ -21,7 +21,11 @@ did() {
 
 # one_at_a_time FILE DESCRIPTOR: holds the lock until the descriptor is closed; a second call waits.
 one_at_a_time() {
-  mkdir -p "$(dirname "$1")"
+  local folder=${1%/*} why
+  why=$(unwritable "$folder")
+  if [[ -n $why ]]; then
+    die "$folder cannot be written ($why); free space there, make it yours (chown), or set XDG_CACHE_HOME to another folder (an absolute path)"
+  fi
   eval "exec $2>\"\$1\""
   if ! command -v flock >/dev/null || flock -n "$2"; then return; fi
   say "waiting for another ./run to finish its set-up"
@@ -220,9 +224,10 @@ install_torch() {
   torch=$(torch_in "$venv") || die "no LibTorch in $venv although torch is installed there; remove it and run again: rm -rf '$venv'"
 }
 
+free_kib() { df -Pk "$1" | awk 'NR == 2 { print $4 }'; }
+
 need_space() {
-  local free
-  free=$(df -Pk "$cache" | awk 'NR == 2 { print int($4 / 1048576) }')
+  local free=$(($(free_kib "$cache") / 1048576))
   if ((free < $1)); then
     die "LibTorch needs $1 GB free in $cache, there are $free; free some, set XDG_CACHE_HOME elsewhere, or LRA_TORCH to an installed LibTorch"
   fi
@@ -335,6 +340,7 @@ failed() {
   { grep -E -A 12 '(error|Error|FAILED):? ' "$log" || tail -n 30 "$log"; } 2>/dev/null | sed -n '1,60p' >&2 || true
   local hint=
   if grep -q 'Killed signal' "$log" 2>/dev/null; then hint=' (killed for its memory: fewer jobs by LRA_BUILD_JOBS)'; fi
+  if (($(free_kib "$build") < 50000)); then hint=" (the disk of $build is full: free some)"; fi
   die "$1$hint; the whole log: $log"
 }
 
@@ -419,7 +425,7 @@ group_memory() {
 progress() {
   local line shown=$SECONDS
   while IFS= read -r line; do
-    printf '%s\n' "$line" >>"$log"
+    printf '%s\n' "$line" 2>/dev/null >>"$log" || true  # A full disk is told at the end.
     if [[ ! $line =~ ^\[([0-9]+/[0-9]+)\] ]]; then continue; fi
     if [[ -t 2 ]]; then
       printf '\rrun: build: %s ' "${BASH_REMATCH[1]}" >&2
