@@ -33,17 +33,21 @@ one_at_a_time() {
 }
 
 # ---- Packages ---------------------------------------------------------------------------------------------------------
+# Python looks for its own modules in the working folder first, where a logging.py of the user's may lie: those of the
+# system are called from /, as -I would hide the user's torch, and those of environments with -I.
+from_root() { (cd / && "$@"); }
+
 # A Python that can make virtual environments and that there are wheels of torch for.
 find_python() {
   for python in python3 /usr/bin/python3; do
-    if "$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then return 0; fi
+    if from_root "$python" -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then return 0; fi
   done
   return 1
 }
 
 # Whether an extension module can be compiled for the Python that LibTorch comes with.
 has_python_headers() {
-  ! find_python || "$python" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2>/dev/null
+  ! find_python || from_root "$python" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2>/dev/null
 }
 
 missing_packages() {
@@ -188,7 +192,7 @@ choose_torch() {
       return
     fi
     if [[ -f $torch/lib/libtorch.so && -z $(unfit "$torch") ]]; then return; fi
-    torch=$(python3 -c 'import importlib.util as u; print(*u.find_spec("torch").submodule_search_locations)' 2>/dev/null || true)
+    torch=$(from_root python3 -c 'import importlib.util as u; print(*u.find_spec("torch").submodule_search_locations)' 2>/dev/null || true)
     if [[ -n $torch ]] && torch=$(torch_in "$torch"); then
       reason=$(unfit "$torch")
       if [[ -z $reason ]]; then
@@ -214,7 +218,7 @@ install_torch() {
   if ! has_torch "$venv"; then
     # pip writes INSTALLER at the end of a package, and torch after what it needs.
     if [[ -f $(echo "$venv"/lib/python3*/site-packages/torch-$torch_version.dist-info/INSTALLER) ]] &&
-      "$venv/bin/python" -c 'import torch' 2>/dev/null; then
+      "$venv/bin/python" -I -c 'import torch' 2>/dev/null; then
       say "LibTorch: found torch $torch_version in $venv"
     else
       make_venv "$venv"
@@ -246,10 +250,10 @@ complete_torch() {
   if [[ ! -f $1/.whole ]]; then  # Another call may have done it meanwhile.
     need_space 1
     say "LibTorch: Python imports torch with what it asks for; installing that (about 120 MB) into $1, with stand-ins for CUDA's libraries"
-    mapfile -t needs < <("$1/bin/python" -c "$torch_needs")
-    if ! "$1/bin/python" -m pip install "${quiet[@]}" --disable-pip-version-check "${needs[@]}" >&2 ||
+    mapfile -t needs < <("$1/bin/python" -I -c "$torch_needs")
+    if ! "$1/bin/python" -I -m pip install "${quiet[@]}" --disable-pip-version-check "${needs[@]}" >&2 ||
       ! env -u LD_LIBRARY_PATH "$1/bin/python" "$root/cmake/cuda_stand_ins.py" "$2/lib" "$(cuda_packages_of "$2")/lib" >&2 ||
-      ! env -u LD_LIBRARY_PATH "$1/bin/python" -c 'import torch' >&2; then
+      ! env -u LD_LIBRARY_PATH "$1/bin/python" -I -c 'import torch' >&2; then
       die "could not complete torch $torch_version in $1 (above: why); run again, or set LRA_PYTHON to a Python that has it"
     fi
     touch "$1/.whole"
@@ -270,8 +274,8 @@ make_venv() {
   mkdir -p "$cache"
   need_space $needed
   say "LibTorch: installing torch $torch_version ($what) into $venv"
-  "$python" -m venv "$venv" || die "could not make the virtual environment $venv with $python (above: why)"
-  "$venv/bin/python" -m pip install "${quiet[@]}" --disable-pip-version-check "${wheels[@]}" >&2 ||
+  from_root "$python" -m venv "$venv" || die "could not make the virtual environment $venv with $python (above: why)"
+  "$venv/bin/python" -I -m pip install "${quiet[@]}" --disable-pip-version-check "${wheels[@]}" >&2 ||
     die "pip could not install torch $torch_version (above: why); run again, or set LRA_TORCH to an installed LibTorch"
   did "installed torch $torch_version into $venv" "rm -rf '$venv'   (and pip's own cache: pip cache purge)"
 }
@@ -309,9 +313,9 @@ choose_cuda() {
   say "CUDA: no nvcc $version here; installing NVIDIA's compiler from PyPI (about 300 MB) into $cuda"
   rm -rf "$cuda"
   mkdir -p "$cuda"
-  "$python" -m venv "$cuda/venv"
+  from_root "$python" -m venv "$cuda/venv"
   # Without the pins nvvm comes newer than ptxas can read.
-  "$cuda/venv/bin/python" -m pip install "${quiet[@]}" --disable-pip-version-check --no-deps --target "$cuda/packages" \
+  "$cuda/venv/bin/python" -I -m pip install "${quiet[@]}" --disable-pip-version-check --no-deps --target "$cuda/packages" \
     "nvidia-cuda-nvcc==$version.*" "nvidia-nvvm==$version.*" "nvidia-cuda-crt==$version.*" "nvidia-cuda-cccl==$version.*" >&2 ||
     die "pip could not install NVIDIA's compiler (above: why); run again, or install CUDA $version"
   # Moved out of the packages: nvcc looks for all else beside itself.
