@@ -123,10 +123,10 @@ install_packages() {
 }
 
 # ---- LibTorch ---------------------------------------------------------------------------------------------------------
-# torch_in FOLDER: the LibTorch in it: FOLDER itself, or the torch of site-packages or of a Python prefix.
+# torch_in FOLDER: the LibTorch in it: FOLDER itself, or the torch of site-packages or of a Python prefix, Debian's too.
 torch_in() {
   local candidate
-  for candidate in "$1" "$1/torch" "$1"/lib/python3*/site-packages/torch; do
+  for candidate in "$1" "$1/torch" "$1"/lib/python3*/{site,dist}-packages/torch; do
     if [[ -f $candidate/share/cmake/Torch/TorchConfig.cmake && -f $candidate/lib/libtorch.so ]]; then
       echo "$candidate"
       return
