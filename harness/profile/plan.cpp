@@ -53,9 +53,8 @@ BatchRule parse_batch(const std::string& text) {
   if (error != std::errc() || end != digits.data() + digits.size() || count < 1 ||
       count > int64_t{1} << 24) {
     throw UsageError(
-        "--batch should be a number of samples, tokens=T (as many samples as have T tokens at "
-        "most) or largest (the most "
-        "that fits --memory-limit), not '" +
+        "--batch should be a number of samples, tokens=T (as many as have at most T tokens) or "
+        "largest (the most that fits --memory-limit), not '" +
         text + "'");
   }
   if (!tokens) return {.count = count};

@@ -110,6 +110,8 @@ bool has_interval(const std::vector<std::vector<double>>& passes) {
   return samples >= kFewestSamples;
 }
 
+bool has_interval(const Profile& p) { return has_interval(passes_of(p)); }
+
 std::optional<double> time_cost(const Profile& p) {
   if (!(p.time->median > 0)) return std::nullopt;
   return p.time->median / shared_by(p);

@@ -36,6 +36,7 @@ std::vector<std::vector<double>> passes_of(const Profile& profile);
 /// Samples of which a median has an interval; of fewer it would be narrower than it is sure.
 inline constexpr size_t kFewestSamples = 6;
 bool has_interval(const std::vector<std::vector<double>>& passes);
+bool has_interval(const Profile& profile);
 
 /// What a cell took, by which it is compared: where a policy chose the batch, which then differs
 /// from cell to cell, of a sample. Milliseconds of a measured() cell, and MiB; absent where the

@@ -62,7 +62,7 @@ void add_compared(const Profile& old, const Profile& now, double tolerance,
     comparison.worse += fails ? 1 : 0;
   } else {
     const std::optional<stats::BootstrapEstimate> ratio = time_ratio(now, old);
-    const bool few = !has_interval(passes_of(old)) || !has_interval(passes_of(now));
+    const bool few = !has_interval(old) || !has_interval(now);
     const Verdict time = time_verdict(ratio, few, tolerance),
                   memory = memory_verdict(old.memory->peak, now.memory->peak, tolerance);
     const bool noisy = *noise_mark(now, old) != 0;

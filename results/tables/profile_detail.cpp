@@ -106,8 +106,10 @@ void add_time(const ProfileGroup& group, const std::vector<std::string>& baselin
         if (row == baselines[0] || !measured(base)) return "";
         const std::optional<stats::BootstrapEstimate> ratio = time_ratio(p, *base);
         if (!ratio) return "";
-        return fmt::format("{}{} [{}, {}]", noise_mark(p, *base), short_number(ratio->value),
-                           short_number(ratio->ci95.low), short_number(ratio->ci95.high));
+        const std::string text = noise_mark(p, *base) + short_number(ratio->value);
+        if (!has_interval(p) || !has_interval(*base)) return text;
+        return fmt::format("{} [{}, {}]", text, short_number(ratio->ci95.low),
+                           short_number(ratio->ci95.high));
       },
       {"~: noisy", "bootstrap over processes and samples, both cells drawn independently"}, tables);
 }

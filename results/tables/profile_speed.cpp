@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "results/analysis/profile_cells.h"
+#include "results/print/table.h"
 
 namespace lra {
 namespace {
@@ -25,14 +26,16 @@ std::string speed_text(const std::string& fast_name, const Profile& fast,
   const std::optional<stats::BootstrapEstimate> found = time_ratio(slow, fast);
   if (!found) return "";
   const stats::BootstrapEstimate& ratio = *found;
-  const std::string text = with_error(ratio.value, ratio.value * ratio.precision());
+  const bool few = !has_interval(slow) || !has_interval(fast);
+  const std::string text =
+      few ? short_number(ratio.value) : with_error(ratio.value, ratio.value * ratio.precision());
   const bool noisy = *noise_mark(fast, slow) != 0;
   std::string line = fmt::format("N={}: ", fast.length);
   line += ratio.ci95.low <= 1 ? fmt::format("{} and {} are not told apart{}: {}", fast_name,
                                             slow_name, per_sample, text)
                               : fmt::format("{} is {} times as fast as {}{}", fast_name, text,
                                             slow_name, per_sample);
-  return line + (noisy ? " (noisy)" : "");
+  return line + (noisy ? " (noisy)" : few ? " (of few samples)" : "");
 }
 
 void add_speeds(const ProfileGroup& group, int64_t length, std::vector<std::string>& lines) {

@@ -70,7 +70,7 @@ TEST_F(ProtocolValuesTest, OfAProtocolThatChangedAreNotComparedNorInOneTable) {
   protocol_of({{"model", {{"layers", 2}}}});
   const ProgramResult other = profile(after, {"--compare", before, "--tolerance", "1000"});
   EXPECT_EQ(other.status, 1) << other.text();
-  EXPECT_NE(other.err.find("those of other values of the protocol are not compared: linear at 64: "
+  EXPECT_NE(other.err.find("those of another setting are not compared: linear at 64: "
                            "protocol mine, protocol_sha256 "),
             std::string::npos)
       << other.err;

@@ -224,6 +224,18 @@ TEST(ProfileTables, CompareWhatASampleTakesWhereAPolicyChoseTheBatch) {
   EXPECT_EQ(row(memory_time_tables(profiles)[0], "a")->back(), "N^1.00") << "of time";
 }
 
+TEST(ProfileTables, RatiosOfFewSamplesHaveNoInterval) {
+  std::vector<Profile> profiles = table1_shaped();
+  for (Profile& p : profiles) {
+    if (p.attention.label == "nystrom") p.time->samples.resize(1);
+  }
+  EXPECT_EQ(row(of_title(profile_tables(profiles), "Time as a ratio").at(0), "nystrom")->at(1),
+            "0.5");
+  ASSERT_FALSE(speed_texts(profiles).empty());
+  EXPECT_EQ(speed_texts(profiles)[0],
+            "N=512: nystrom is 2 times as fast as standard (of few samples)");
+}
+
 TEST(ProfileTables, MarkWhatFollowsFromNoisyTimes) {
   std::vector<Profile> profiles = table1_shaped();
   for (Profile& p : profiles) {
