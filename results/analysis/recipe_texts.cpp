@@ -91,6 +91,42 @@ std::string option_text(const std::string& key, const json& value) {
       .substr(0, kDigits);
 }
 
+constexpr const char* kFileOption = "file";
+
+// The hash of the file that an attention is made from, and the file as it was named; "" where it is
+// made from none.
+std::pair<std::string, std::string> source_of(const AttentionRecord& attention) {
+  const auto text = [&](const char* key) {
+    const auto it = attention.options.find(key);
+    return it != attention.options.end() && it->is_string() ? it->get<std::string>() : "";
+  };
+  return {text("sha256"), text(kFileOption)};
+}
+
+// The shortest name of each file, by its hash: one that was named as a.py, ./a.py and /b/a.py is
+// one.
+std::map<std::string, std::string> files_by_source(const std::vector<const Result*>& results) {
+  std::map<std::string, std::string> files;
+  for (const Result* r : results) {
+    const auto [hash, file] = source_of(r->attention);
+    if (hash.empty() || file.empty()) continue;
+    std::string& known = files.try_emplace(hash, file).first->second;
+    if (std::pair(file.size(), file) < std::pair(known.size(), known)) known = file;
+  }
+  return files;
+}
+
+AttentionRecord with_file(AttentionRecord attention,
+                          const std::map<std::string, std::string>& files) {
+  const auto [hash, file] = source_of(attention);
+  const auto known = files.find(hash);
+  if (known == files.end() || file.empty()) return attention;
+  attention.options[kFileOption] = known->second;
+  if (const size_t at = attention.label.find(file); at != std::string::npos)
+    attention.label.replace(at, file.size(), known->second);
+  return attention;
+}
+
 }  // namespace
 
 std::string recipe_title(const RecipeGroup& group) {
@@ -161,13 +197,15 @@ std::string recipe_text(const RecipeGroup& group, const std::vector<std::string>
 }
 
 std::map<const Result*, std::string> row_names(const RecipeGroup& group) {
+  const std::map<std::string, std::string> files = files_by_source(group.results);
   // By label and task.
   std::map<std::pair<std::string, std::string>, std::set<std::string>> options;
   std::map<std::string, std::vector<const Result*>> by_label;
   for (const Result* r : group.results) {
-    if (!r->attention.options.empty())
-      options[{r->attention.label, r->task}].insert(json_line(r->attention.options));
-    by_label[r->attention.label].push_back(r);
+    const AttentionRecord attention = with_file(r->attention, files);
+    if (!attention.options.empty())
+      options[{attention.label, r->task}].insert(json_line(attention.options));
+    by_label[attention.label].push_back(r);
   }
   std::map<const Result*, std::string> names;
   for (const auto& [label, members] : by_label) {
@@ -178,6 +216,8 @@ std::map<const Result*, std::string> row_names(const RecipeGroup& group) {
     for (const Result* r : members) {
       std::string extra;
       for (const auto& [key, value] : r->attention.options.items()) {
+        if (key == kFileOption && !source_of(r->attention).first.empty())
+          continue;  // the hash says it
         const auto same = [&key = key, &value = value](const Result* other) {
           const auto it = other->attention.options.find(key);
           return it != other->attention.options.end() && *it == value;

@@ -217,6 +217,21 @@ TEST(AccuracyTable, AFileThatChangedIsToldApartByTheBeginningOfItsHash) {
   EXPECT_NE(cell(tables.at(0), "python:my.py:A {sha256=bbbbbbbb}", "listops %"), "(no such cell)");
 }
 
+TEST(AccuracyTable, AFileIsOneByAllOfItsNames) {
+  std::vector<Result> runs;
+  for (const std::string file : {"./my.py", "my.py", "/home/me/my.py"}) {
+    runs.push_back(example_result("python:" + file + ":A"));
+    runs.back().attention.options = {{"file", file}, {"sha256", std::string(64, 'a')}};
+    runs.back().seed = runs.size();
+  }
+  const auto tables = accuracy_tables(runs);
+  EXPECT_NE(cell(tables.at(0), "python:my.py:A", "listops %").find(" n=3"), std::string::npos)
+      << to_text(tables.at(0));
+  runs[2].attention.options["sha256"] = std::string(64, 'b');
+  EXPECT_NE(cell(accuracy_tables(runs).at(0), "python:my.py:A", "listops %").find(" n=2"),
+            std::string::npos);
+}
+
 TEST(AccuracyTable, RunsOfOneSeedThatDisagreeAreNamed) {
   Result first = example_result("standard"), other = first;
   first.path = "a";
