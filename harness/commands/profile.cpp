@@ -177,9 +177,10 @@ void add_cell_options(CLI::App& command, ProfileOptions& options) {
       .add_option("--mode", options.mode,
                   "inference or training (forward + backward; of a model, optimizer step too)")
       ->check(CLI::IsMember(all_names<ProfileMode>()));
-  command.add_option("--batch", options.request.batch,
-                     "Samples; tokens=T: T tokens a batch; largest: the largest power of two that "
-                     "fits --memory-limit; default: the preset's");
+  command.add_option(
+      "--batch", options.request.batch,
+      "Samples; tokens=T: as many as have at most T tokens; largest: the largest power of two that "
+      "fits --memory-limit; default: the preset's");
   command
       .add_option("--heads", options.request.heads,
                   "Default: the preset's, or of scope model the protocol's, if the preset is of "

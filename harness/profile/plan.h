@@ -32,7 +32,7 @@ struct ProfileRequest {
   std::string preset = "lra", attentions, protocol, task, dtype = "float32";
   std::optional<ProfileScope> scope;
   std::optional<ProfileMode> mode;
-  std::string batch;  // samples, "tokens=T" (T tokens a batch) or "largest"
+  std::string batch;  // samples, "tokens=T" (at most T tokens) or "largest"
   std::vector<int64_t> lengths;
   std::vector<std::string> sets;  // of scope model: "a.b=v" over the protocol
   int64_t heads = 0, head_dim = 0;
