@@ -89,7 +89,7 @@ Measurement measure(const std::function<void()>& work, torch::Device device,
   result.warm_up = static_cast<int64_t>(calls.size());
 
   const auto begin = Clock::now();
-  int64_t next_look = std::max<int64_t>(limits.fewest, 6);  // fewer give no useful interval
+  int64_t next_look = std::max<int64_t>(limits.fewest, stats::kFewestSamples);
   const auto enough = [&] {
     const auto count = static_cast<int64_t>(result.samples.size());
     const double seconds = milliseconds_since(begin) / 1000;

@@ -105,9 +105,9 @@ std::vector<std::vector<double>> passes_of(const Profile& profile) {
 }
 
 bool has_interval(const std::vector<std::vector<double>>& passes) {
-  size_t samples = 0;
-  for (const std::vector<double>& pass : passes) samples += pass.size();
-  return samples >= kFewestSamples;
+  int64_t samples = 0;
+  for (const std::vector<double>& pass : passes) samples += static_cast<int64_t>(pass.size());
+  return samples >= stats::kFewestSamples;
 }
 
 bool has_interval(const Profile& p) { return has_interval(passes_of(p)); }
@@ -130,6 +130,10 @@ std::optional<stats::BootstrapEstimate> time_ratio(const Profile& above, const P
   ratio.value *= scale;
   ratio.ci95 = {ratio.ci95.low * scale, ratio.ci95.high * scale};
   return ratio;
+}
+
+std::string batch_mark(const Profile& p) {
+  return p.batch_policy.empty() ? "" : fmt::format(" (B={})", p.batch);
 }
 
 const char* noise_mark(const Profile& one, const Profile& other) {

@@ -33,8 +33,7 @@ std::vector<std::vector<double>> passes_of(const ProfileTime& time, int64_t fewe
 /// The passes that count, as the record's own method asks for them; empty where it has no samples.
 std::vector<std::vector<double>> passes_of(const Profile& profile);
 
-/// Samples of which a median has an interval; of fewer it would be narrower than it is sure.
-inline constexpr size_t kFewestSamples = 6;
+/// Whether there are enough samples for an interval (stats::kFewestSamples).
 bool has_interval(const std::vector<std::vector<double>>& passes);
 bool has_interval(const Profile& profile);
 
@@ -47,6 +46,9 @@ std::optional<double> memory_cost(const Profile& profile);
 /// The time of one measured() cell over that of another, as time_cost() counts it, with its 95 %
 /// interval; absent where one has no samples, or none above 0.
 std::optional<stats::BootstrapEstimate> time_ratio(const Profile& above, const Profile& below);
+
+/// " (B=8)" where a policy chose the batch, else "".
+std::string batch_mark(const Profile& profile);
 
 /// "~" where one of the times is not to be trusted, else "".
 const char* noise_mark(const Profile& one, const Profile& other);

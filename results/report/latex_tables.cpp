@@ -106,8 +106,7 @@ std::string cost_text(const Profile* p, const CostColumn& cost) {
   const Number number = cost.value(*p);
   if (!number) return "–";
   const auto [value, side] = *number;
-  return fmt::format("{}{}{}{}", cost.noisy(*p) ? "~" : "", short_number(value),
-                     p->batch_policy.empty() ? "" : fmt::format(" (B={})", p->batch),
+  return fmt::format("{}{}{}{}", cost.noisy(*p) ? "~" : "", short_number(value), batch_mark(*p),
                      side > 0 ? "±" + half_width_text(side) : "");
 }
 

@@ -10,6 +10,9 @@
 
 namespace lra::stats {
 
+/// Of fewer samples the interval of a median is narrower than it is sure.
+inline constexpr int64_t kFewestSamples = 6;
+
 /// A quantity and its 95 % interval.
 struct BootstrapEstimate {
   double value = 0;

@@ -143,7 +143,7 @@ Comparison compare_profiles(std::span<const Profile> before, std::span<const Pro
       .notes = {fmt::format(
           "slower (faster): the ratio's whole interval is beyond {:g} % of change; same: within "
           "it; ambiguous: neither, or fewer than {} samples; measure longer",
-          100 * tolerance, kFewestSamples)}};
+          100 * tolerance, stats::kFewestSamples)}};
   Table& table = comparison.table;
   std::map<std::string, std::vector<std::string>> apart, kernels, methods;  // in what -> cells
   for (const Profile& p : now) {

@@ -26,7 +26,7 @@ struct Comparison {
 /// compared with the latest before that is not known to be of other values of its protocol or
 /// options. Notes say where other sets of the CPU's kernels measured the two, where they were
 /// measured otherwise (other_method()), and what one of them alone holds. Of fewer than
-/// kFewestSamples a time is "ambiguous".
+/// stats::kFewestSamples a time is "ambiguous".
 Comparison compare_profiles(std::span<const Profile> before, std::span<const Profile> now,
                             double tolerance);
 

@@ -128,7 +128,7 @@ std::vector<std::string> row_of(const ProfileGroup& group, const std::string& na
     }
     row.push_back(fmt::format("{} / {}{}{}", p->memory->peak ? short_number(*p->memory->peak) : "–",
                               p->noisy.empty() ? "" : "~", short_number(p->time->median),
-                              p->batch_policy.empty() ? "" : fmt::format(" (B={})", p->batch)));
+                              batch_mark(*p)));
     lengths.push_back(static_cast<double>(length));
     memory.push_back(memory_cost(*p).value_or(0));  // growth leaves out what is not positive
     time.push_back(time_cost(*p).value_or(0));

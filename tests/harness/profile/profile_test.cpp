@@ -404,21 +404,6 @@ TEST_F(ProfileTest, ChoosesTheBatchByTokensOrByMemory) {
   EXPECT_EQ(cells().at(0).status, Status::ok) << cells()[0].reason;
   EXPECT_EQ(cells()[0].batch, 8);
   EXPECT_EQ(cells()[0].batch_policy, "largest within 14 MiB");
-  // What fits is other from call to call: the file says what it was.
-  Profile before = cells().at(0);
-  before.batch = 4;
-  write_file(out_, make_profile(before).dump() + "\n");
-  ASSERT_EQ(profile({"--lengths", "1024", "--attentions", "standard", "--batch", "largest",
-                     "--mode", "inference", "--memory-limit", "14MiB"})
-                .status,
-            0);
-  ASSERT_EQ(cells().size(), 1u);
-  EXPECT_EQ(cells()[0].batch, 4);
-  const ProgramResult few = profile({"--lengths", "64,1024", "--batch", "tokens=512"});
-  EXPECT_EQ(few.status, 2);
-  EXPECT_NE(few.err.find("--batch tokens=512: one sample of --lengths 1024 has more tokens"),
-            std::string::npos)
-      << few.err;
 }
 
 TEST_F(ProfileTest, ComparesWithAnEarlierProfile) {
