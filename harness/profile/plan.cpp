@@ -184,7 +184,8 @@ ProfilePlan plan_profile(const ProfileRequest& request, ProfilePlan plan) {
       preset.batch > 0 ? preset.batch : task_settings(protocol, common.task).training.batch;
   BatchRule batch = request.batch.empty() ? BatchRule{.count = usual} : parse_batch(request.batch);
   if (batch.kind == BatchRule::Kind::largest && plan.memory_limit > 0)
-    batch.policy += fmt::format(" within {} MiB", plan.memory_limit >> 20);
+    batch.policy +=
+        fmt::format(" within {} MiB", static_cast<double>(plan.memory_limit) / (1 << 20));
   const bool batched = !request.batch.empty() || preset.batch > 0;
   if (common.scope != ProfileScope::model && batched && !request.protocol.empty())
     throw UsageError("--protocol is of --scope model, and of a batch that nothing else gives");

@@ -176,7 +176,7 @@ std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScrip
         host::run_child(words, {.capture = true, .program = "sbatch", .to_its_end = true});
     if (ended.exit != 0 || ended.signal != 0) {
       if (!ids.empty()) {
-        host::run_child(ids, {.capture = true, .program = "scancel"});
+        host::run_child(ids, {.capture = true, .program = "scancel", .to_its_end = true});
         if (before.is_null()) {
           fs::remove(file);
         } else {

@@ -198,11 +198,13 @@ std::string recipe_text(const RecipeGroup& group, const std::vector<std::string>
 
 std::map<const Result*, std::string> row_names(const RecipeGroup& group) {
   const std::map<std::string, std::string> files = files_by_source(group.results);
+  std::map<const Result*, AttentionRecord> attentions;
+  for (const Result* r : group.results) attentions[r] = with_file(r->attention, files);
   // By label and task.
   std::map<std::pair<std::string, std::string>, std::set<std::string>> options;
   std::map<std::string, std::vector<const Result*>> by_label;
   for (const Result* r : group.results) {
-    const AttentionRecord attention = with_file(r->attention, files);
+    const AttentionRecord& attention = attentions.at(r);
     if (!attention.options.empty())
       options[{attention.label, r->task}].insert(json_line(attention.options));
     by_label[attention.label].push_back(r);
@@ -215,12 +217,11 @@ std::map<const Result*, std::string> row_names(const RecipeGroup& group) {
     const bool apart = std::any_of(members.begin(), members.end(), several);
     for (const Result* r : members) {
       std::string extra;
-      for (const auto& [key, value] : r->attention.options.items()) {
-        if (key == kFileOption && !source_of(r->attention).first.empty())
-          continue;  // the hash says it
-        const auto same = [&key = key, &value = value](const Result* other) {
-          const auto it = other->attention.options.find(key);
-          return it != other->attention.options.end() && *it == value;
+      for (const auto& [key, value] : attentions.at(r).options.items()) {
+        const auto same = [&, &key = key, &value = value](const Result* other) {
+          const json& theirs = attentions.at(other).options;
+          const auto it = theirs.find(key);
+          return it != theirs.end() && *it == value;
         };
         if (apart && !std::all_of(members.begin(), members.end(), same)) {
           extra += fmt::format("{}{}={}", extra.empty() ? "" : ", ", key, option_text(key, value));
