@@ -163,6 +163,7 @@ std::string version_line() {
 }  // namespace
 
 int run_program(int argc, char** argv) {
+  host::flush_denormals();  // before there are threads
   CLI::App app{
       "The Long Range Arena: train, measure and compare long-sequence attention.\n"
       "Wherever an attention is named, options may follow in brackets: nystrom[num_landmarks=32];\n"

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <regex>
 
 #include "attention_variants/base/end_process.h"
@@ -41,6 +42,11 @@ int64_t usable_processors() {
   CPU_ZERO(&set);
   return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
                                                      : sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+bool denormals_are_zero() {
+  volatile float number = std::numeric_limits<float>::min();
+  return number * 0.5F == 0;
 }
 
 }  // namespace
@@ -80,6 +86,8 @@ int64_t use_threads(int64_t threads) {
   at::set_num_threads(static_cast<int>(count));
   return count;
 }
+
+void flush_denormals() { at::globalContext().setFlushDenormal(true); }
 
 void synchronize(torch::Device device) {
   if (device.is_cuda()) torch::cuda::synchronize(device.index());
@@ -134,7 +142,8 @@ json software_json() {
           {"torch", TORCH_VERSION},
           {"compiler", compiler_text(__VERSION__)},
           {"cpu_capability", at::get_cpu_capability()},
-          {"kernels", ops::cpu_isa()}};
+          {"kernels", ops::cpu_isa()},
+          {"denormals", denormals_are_zero() ? "zero" : "kept"}};
 }
 
 std::string other_software(const json& software) {

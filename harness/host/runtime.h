@@ -18,6 +18,10 @@ torch::Device parse_device(const std::string& text);
 /// 0 = all processors this process may use. Sets LibTorch's threads and returns their number.
 int64_t use_threads(int64_t threads);
 
+/// Denormal numbers as zero in the processor's arithmetic, of LibTorch's own operators too: of this
+/// thread and of those that it starts from now on. See FlushDenormals for why.
+void flush_denormals();
+
 /// Waits for a GPU's work; nothing on a CPU.
 void synchronize(torch::Device device);
 
@@ -41,7 +45,7 @@ void open_standard_files();
 Machine machine_of(torch::Device device);
 /// "g++ 12.2.0" or "clang++ 14.0.6", of what a compiler defines as __VERSION__.
 std::string compiler_text(std::string_view version);
-/// {"lra", "torch", "compiler", "cpu_capability", "kernels"}.
+/// {"lra", "torch", "compiler", "cpu_capability", "kernels", "denormals"}.
 json software_json();
 
 /// The first part of a record's `software` that is another here, as "kernels avx2, which is

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "attention_variants/ops/cpu/flush_denormals.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_scratch.h"
 #include "attention_variants/ops/cpu/kernels/gemm/serial_blas.h"
@@ -25,6 +26,7 @@ void parallel_for_dynamic(int64_t count,
   std::atomic<int64_t> next = 0;
   at::parallel_for(0, threads, 1, [&](int64_t first, int64_t last) {
     const SerialBlas serial;
+    const FlushDenormals flush;
     const GemmPrecisionScope scope(products);
     for (int64_t thread = first; thread < last; ++thread) {
       Arena arena(first_scratch + thread * gemm_bytes, gemm_bytes);

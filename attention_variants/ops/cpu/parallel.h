@@ -13,8 +13,8 @@ int64_t threads_for(int64_t count);
 /// done takes the next item that none has, so that a long item, or a processor that others use too,
 /// keeps nobody waiting; no result may therefore depend on the thread. Where there are many items,
 /// it takes up to four: the heads of a sample lie side by side in memory. BLAS has one thread in
-/// it, products are rounded as the caller's are, and pack their operands in memory that LibTorch's
-/// allocator counts and that ends with the call.
+/// it, denormal numbers are zero, products are rounded as the caller's are, and pack their operands
+/// in memory that LibTorch's allocator counts and that ends with the call.
 void parallel_for_dynamic(int64_t count,
                           const std::function<void(int64_t item, int64_t thread)>& body);
 

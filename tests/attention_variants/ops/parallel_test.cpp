@@ -1,15 +1,19 @@
 // Items that threads take in turn.
 #include "attention_variants/ops/cpu/parallel.h"
 
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <omp.h>
 
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <limits>
 #include <thread>
 
 #include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
+#include "attention_variants/ops/linear.h"
 #include "tests/attention_variants/testing.h"
 
 namespace lra {
@@ -52,6 +56,45 @@ TEST(InTurn, EveryThreadRoundsProductsAsTheCallerDoes) {
   });
   EXPECT_TRUE(here[0] && here[1]);
   EXPECT_EQ(others, 0);
+}
+
+bool keeps_denormals() {
+  volatile float number = std::numeric_limits<float>::min();
+  return number * 0.5F > 0;
+}
+
+TEST(InTurn, DenormalNumbersAreZeroWithinAndWhatTheyWereOutside) {
+#if !defined(__x86_64__)
+  GTEST_SKIP() << "of x86 processors alone";
+#endif
+  // A thread of its own starts threads of its own, all of them as they were not before.
+  std::thread([] {
+    const RestoredThreads restored;
+    at::set_num_threads(2);
+    at::globalContext().setFlushDenormal(false);
+    std::atomic<int> kept = 0;
+    ops::cpu::parallel_for_dynamic(8, [&](int64_t, int64_t) { kept += keeps_denormals() ? 1 : 0; });
+    EXPECT_EQ(kept, 0);
+    std::atomic<int> outside = 0;
+    at::parallel_for(0, 2, 1, [&](int64_t, int64_t) { outside += keeps_denormals() ? 1 : 0; });
+    EXPECT_GE(outside, 1);
+    EXPECT_TRUE(keeps_denormals());
+  }).join();
+}
+
+// What a training spends its time with: gradients of 1e-30 and weights of 1e-10.
+TEST(InTurn, ProductsOfDenormalNumbersAreZero) {
+#if !defined(__x86_64__)
+  GTEST_SKIP() << "of x86 processors alone";
+#endif
+  std::thread([] {
+    at::globalContext().setFlushDenormal(false);
+    const torch::Tensor x = torch::full({2, 300, 64}, 1e-30F);
+    const ops::LinearWeights layer{.weight = torch::full({64, 64}, 1e-10F),
+                                   .bias = torch::zeros({64})};
+    EXPECT_GT(torch::linear(x, layer.weight).min().item<float>(), 0);
+    EXPECT_EQ(ops::linear(Kernels::fused, x, nullptr, {layer}).y[0].abs().max().item<float>(), 0);
+  }).join();
 }
 
 }  // namespace

@@ -70,6 +70,9 @@ TEST(CommandTest, VersionIsOneLine) {
   EXPECT_NE(version.find("torch " TORCH_VERSION), std::string::npos) << version;
   EXPECT_NE(version.find(" · cuda " + host::cuda_version() + " · "), std::string::npos) << version;
   EXPECT_EQ(std::ranges::count(version, '\n'), 1) << version;
+#if defined(__x86_64__)
+  EXPECT_NE(version.find(" · denormals zero"), std::string::npos) << version;
+#endif
 }
 
 TEST(CommandTest, NamesTheCommandThatWasMeant) {

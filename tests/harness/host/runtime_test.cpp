@@ -1,6 +1,7 @@
 // What records say of the machine and the compiler.
 #include "harness/host/runtime.h"
 
+#include <ATen/Context.h>
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <limits>
 #include <thread>
 
 #include "attention_variants/base/files.h"
@@ -44,6 +46,25 @@ TEST(CompilerText, NamesTheCompilerThatItWas) {
             "clang++ 15.0.7 (https://github.com/llvm/llvm-project 8dfdcc7)");
   EXPECT_EQ(host::compiler_text("Debian Clang 14.0.6"), "clang++ 14.0.6");
   EXPECT_EQ(host::software_json()["compiler"], host::compiler_text(__VERSION__));
+}
+
+TEST(FlushDenormals, IsOfTheThreadAndOfThoseThatItStarts) {
+#if !defined(__x86_64__)
+  GTEST_SKIP() << "of x86 processors alone";
+#endif
+  // LibTorch's threads are a pool of the thread that asks for them first.
+  std::thread([] {
+    const auto halves_of_the_smallest = [] {
+      const torch::Tensor half = torch::full({1 << 20}, std::numeric_limits<float>::min()) * 0.5;
+      return (half > 0).sum().item<int64_t>();
+    };
+    at::globalContext().setFlushDenormal(false);
+    EXPECT_EQ(host::software_json()["denormals"], "kept");
+    std::thread([&] { EXPECT_EQ(halves_of_the_smallest(), 1 << 20); }).join();
+    host::flush_denormals();
+    EXPECT_EQ(host::software_json()["denormals"], "zero");
+    EXPECT_EQ(halves_of_the_smallest(), 0);
+  }).join();
 }
 
 // CUDA's runtime in a process with CUDA_VISIBLE_DEVICES=1,0 of two GPUs.
