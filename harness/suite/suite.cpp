@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -21,6 +22,21 @@ namespace fs = std::filesystem;
 
 int64_t scaled(int64_t value, double fraction, int64_t least) {
   return std::max<int64_t>(std::llround(static_cast<double>(value) * fraction), least);
+}
+
+// With fewer steps of warm-up rsqrt would go higher, to lr / sqrt(warmup): its rates are to be
+// those of the whole run.
+void add_rates(const Settings& settings, double factor, const std::string& group,
+               std::vector<std::string>& sets) {
+  sets.push_back(fmt::format("{}optimizer.lr={}", group, settings.optimizer.lr * factor));
+  json groups = settings.optimizer.groups;
+  bool rated = false;
+  for (json& one : groups) {
+    if (!one.contains("lr")) continue;
+    one["lr"] = one.at("lr").get<double>() * factor;
+    rated = true;
+  }
+  if (rated) sets.push_back(fmt::format("{}optimizer.groups={}", group, groups.dump()));
 }
 
 // Of one run, whose settings stand in `group`: "", or "pretraining." of the run before, of which
@@ -41,7 +57,17 @@ std::vector<std::string> cut_of(const Config& config, double fraction, const std
   set("training.steps", steps);
   if (t.evaluate_every > steps || !group.empty())
     set("training.evaluate_every", std::min(t.evaluate_every, steps));
-  if (s.warmup > 0) set("schedule.warmup", std::min(scaled(s.warmup, fraction, 1), steps - 1));
+  if (s.warmup > 0) {
+    // Some kinds take a warm-up of no fewer steps than the run has, and keep it so.
+    const int64_t most = s.warmup < t.steps ? steps - 1 : std::numeric_limits<int64_t>::max(),
+                  warmup = std::min(scaled(s.warmup, fraction, 1), most);
+    set("schedule.warmup", warmup);
+    if (s.kind == ScheduleKind::rsqrt && warmup != s.warmup) {
+      add_rates(config.settings,
+                std::sqrt(static_cast<double>(warmup) / static_cast<double>(s.warmup)), group,
+                sets);
+    }
+  }
   if (s.kind == ScheduleKind::step) set("schedule.decay_every", scaled(s.decay_every, fraction, 1));
   return sets;
 }

@@ -267,6 +267,37 @@ TEST(SuiteCut, ScalesTheScheduleAndKeepsTheEvaluationsApart) {
             "fewer cells");
 }
 
+// The rates of tay2020, whose highest is lr / sqrt(warmup), or on retrieval that of the last step.
+TEST(SuiteCut, KeepsTheRatesOfAnInverseSquareRoot) {
+  const auto highest = [](const Settings& s) {
+    double lr = 0;
+    for (int64_t step = 0; step < s.training.steps; ++step)
+      lr = std::max(lr, schedule_at(step, s.training.steps, s.optimizer, s.schedule).lr);
+    return lr;
+  };
+  const Protocol tay = load_protocol("tay2020");
+  for (const char* task_name : {"listops", "text", "retrieval"}) {
+    const auto config = [&](const std::vector<std::string>& sets) {
+      return make_config(tay, task_name, parse_attention("standard"), sets, 0, "float32");
+    };
+    const double whole = highest(config({}).settings);
+    for (const double fraction : {0.99, 0.5, 0.1}) {
+      const Settings cut = config(cut_sets(config({}), fraction)).settings;
+      ASSERT_EQ(cut.schedule.kind, ScheduleKind::rsqrt);
+      EXPECT_NEAR(highest(cut) / whole, 1, 0.02) << task_name << " " << fraction;
+    }
+  }
+  const auto sets = cut_sets(
+      make_config(tay, "listops", parse_attention("standard"),
+                  {R"(optimizer.groups=[{"match":["*.bias"],"lr":0.5},{"match":["slow"]}])"}, 0,
+                  "float32"),
+      0.25);
+  EXPECT_EQ(std::ranges::count(
+                sets, R"(optimizer.groups=[{"match":["*.bias"],"lr":0.25},{"match":["slow"]}])"),
+            1)
+      << sets.back();
+}
+
 TEST(SuiteMakespan, IsThatOfWorkersTakingTheCellsInTheirOrder) {
   EXPECT_EQ(makespan({}, 2), 0);
   EXPECT_EQ(makespan({3, 3, 2}, 1), 8);
