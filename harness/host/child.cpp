@@ -123,7 +123,7 @@ struct Child::State {
   Capture out, err;
   pid_t pid = -1;
   Clock::time_point begin = Clock::now(), asked_at;
-  int64_t kills = memory_kills();
+  RecentKills kills{memory_kills(), 0};
   bool asked = false, timed_out = false, killed = false, ended = false;
 
   double seconds() const { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -133,6 +133,12 @@ struct Child::State {
     kill(pid, SIGTERM);
   }
 };
+
+void RecentKills::look(int64_t count, double seconds) {
+  before_ = last_;
+  last_ = count;
+  looked_ = seconds;
+}
 
 std::string ChildStatus::text() const {
   return signal != 0 ? fmt::format("ended by signal {}", signal)
@@ -210,13 +216,14 @@ std::optional<ChildStatus> Child::poll() {
         .exit = WIFEXITED(status) ? WEXITSTATUS(status) : 0,
         .signal = signal,
         .timed_out = state.timed_out,
-        .out_of_memory = signal == SIGKILL && !state.killed && memory_kills() > state.kills,
+        .out_of_memory = signal == SIGKILL && !state.killed && state.kills.any(memory_kills()),
         .seconds = state.seconds(),
         .out = state.out.text(),
         .err = state.err.text()};
   }
   if (ended < 0 && errno != EINTR)
     throw Error(std::string("cannot wait for a process: ") + std::strerror(errno));
+  if (state.kills.due(state.seconds())) state.kills.look(memory_kills(), state.seconds());
   if (stop_requested() && !state.asked && !state.options.to_its_end) state.ask();
   const double limit = state.options.timeout;
   if (limit > 0 && !state.timed_out && state.seconds() > limit) {

@@ -26,12 +26,29 @@ struct ChildOptions {
       false;  // where memory runs out, the kernel takes it before any other process
 };
 
+/// Whether the kernel has killed a process for memory of late: since the last look but one, a
+/// minute to two before. Its count goes up before what it kills has ended, which may take seconds.
+class RecentKills {
+ public:
+  static constexpr double kApart = 60;  // seconds
+
+  /// With the count of now, `seconds` since any beginning.
+  RecentKills(int64_t count, double seconds) : before_(count), last_(count), looked_(seconds) {}
+  bool due(double seconds) const { return seconds - looked_ >= kApart; }
+  void look(int64_t count, double seconds);
+  bool any(int64_t count) const { return count > before_; }
+
+ private:
+  int64_t before_, last_;  // counts of the last look but one and of the last
+  double looked_;
+};
+
 /// How a child ended.
 struct ChildStatus {
   int exit = 0;                // its exit status, where no signal ended it
   int signal = 0;              // the signal that ended it, or 0
   bool timed_out = false;      // it was ended for its time
-  bool out_of_memory = false;  // the kernel killed it, or another process just then, for memory
+  bool out_of_memory = false;  // the kernel killed it, or another process about then, for memory
   double seconds = 0;          // it ran
   std::string out, err;        // what it wrote, where that was captured
 

@@ -28,5 +28,22 @@ TEST(Child, IsEndedByASignalBeforeItsProgramRuns) {
   std::signal(SIGTERM, before);
 }
 
+// The kernel counts what it kills before that has ended; what it killed long before is not the
+// reason of an end by SIGKILL.
+TEST(RecentKills, AreThoseOfTheLastMinuteAtLeast) {
+  RecentKills kills(3, 0);
+  EXPECT_FALSE(kills.any(3));
+  EXPECT_TRUE(kills.any(4));
+  EXPECT_FALSE(kills.due(59));
+  ASSERT_TRUE(kills.due(60));
+  kills.look(4, 60);  // killed at some time up to now
+  EXPECT_TRUE(kills.any(4)) << "its process may be ending still";
+  EXPECT_FALSE(kills.due(119));
+  ASSERT_TRUE(kills.due(120));
+  kills.look(4, 120);
+  EXPECT_FALSE(kills.any(4));
+  EXPECT_TRUE(kills.any(5));
+}
+
 }  // namespace
 }  // namespace lra::host
