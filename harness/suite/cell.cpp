@@ -101,8 +101,13 @@ std::vector<size_t> open_cells(const Suite& suite) {
   return open;
 }
 
-std::optional<host::LockHolder> cell_holder(const fs::path& run) {
+std::optional<host::LockHolder> training_holder(const fs::path& run) {
   auto holder = host::lock_holder(run);
+  return holder ? holder : host::lock_holder(run / kPretrainingFolder);
+}
+
+std::optional<host::LockHolder> cell_holder(const fs::path& run) {
+  auto holder = training_holder(run);
   return holder ? holder : host::lock_holder(run, kClaim);
 }
 

@@ -46,6 +46,10 @@ std::string recorded_fingerprint(const Suite& suite, const std::string& task);
 /// The cells that a new call would run: those without a result, and those it retries.
 std::vector<size_t> open_cells(const Suite& suite);
 
+/// The process that trains in the folder of a run, or its pretraining there; nothing where there is
+/// none.
+std::optional<host::LockHolder> training_holder(const std::filesystem::path& run);
+
 /// The holder of a cell: the training process, or the runner that claimed it; nothing where there
 /// is none.
 std::optional<host::LockHolder> cell_holder(const std::filesystem::path& run);

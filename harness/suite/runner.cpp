@@ -128,7 +128,7 @@ class SuiteRunner {
     fs::create_directories(run(i));
     auto claim = host::FolderLock::try_lock(run(i), kClaim);
     // The process of a runner that was killed may still be writing its last checkpoint.
-    if (!claim || host::lock_holder(run(i))) return;
+    if (!claim || training_holder(run(i))) return;
     if (queue_.look(i)) return;  // another may have ended it since we looked
     const double left = queue_.time_left(i);
     if (left <= 0) {

@@ -101,5 +101,19 @@ TEST(SuiteOutcome, ACheckpointOfThePretrainingIsOneOfTheCell) {
   EXPECT_EQ(stamp_of_checkpoint(run), own);
 }
 
+// A run that goes on with its pretraining holds the lock of that alone.
+TEST(SuiteOutcome, AProcessInThePretrainingHoldsTheCell) {
+  const Scratch scratch;
+  const std::filesystem::path &run = scratch.path(), first = run / kPretrainingFolder;
+  EXPECT_FALSE(cell_holder(run));
+  std::filesystem::create_directories(first);
+  {
+    const host::FolderLock lock(first);
+    EXPECT_TRUE(training_holder(run));
+    EXPECT_TRUE(cell_holder(run));
+  }
+  EXPECT_FALSE(training_holder(run));
+}
+
 }  // namespace
 }  // namespace lra::suite
