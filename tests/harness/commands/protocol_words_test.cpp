@@ -42,6 +42,31 @@ size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
+// Of a table beside which a protocol stands first: as many test samples as its runs test.
+TEST(PublishedAccuracies, AreOfTheSamplesThatTheProtocolTests) {
+  const std::map<std::string, int64_t> whole = {{"listops", 2'000},
+                                                {"text", 25'000},
+                                                {"retrieval", 17'437},
+                                                {"image", 10'000},
+                                                {"pathfinder", 20'000}};
+  int compared = 0;
+  for (const char* name : {"nystromformer2021", "skyformer2021", "tay2020"}) {
+    const auto set = std::ranges::find(published(), name, &Published::name);
+    ASSERT_NE(set, published().end()) << name;
+    ASSERT_EQ(set->accuracy->protocols.at(0), name);
+    for (const auto& [task_name, count] : whole) {
+      const EvaluationOptions evaluation =
+          make_config(load_protocol(name), task_name, parse_attention("standard"), {}, 0, "float32")
+              .settings.evaluation;
+      const int64_t left_out = evaluation.drop_last ? count % evaluation.batch : 0;
+      EXPECT_EQ(set->accuracy->test_examples.at(task_name), count - left_out)
+          << name << " " << task_name;
+      ++compared;
+    }
+  }
+  EXPECT_EQ(compared, 15);
+}
+
 // The lines from "task NAME", or "all tasks", to the next heading.
 std::string section_of(const std::string& text, const std::string& heading) {
   std::string section;
