@@ -1,6 +1,8 @@
 // `lra attend`: one attention call, or a whole model, on tensors from a file.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -32,11 +34,26 @@ Config attend_config(const AttendOptions& options, const TensorFile& in) {
                      "float32");
 }
 
+// One attention alone is given no model, data or optimizer: a value of theirs would be read by
+// nothing.
+void check_read(const std::vector<std::string>& sets) {
+  constexpr const char* kRead[] = {"model.padded_rows", "model.causal", "input.mask", "kernels"};
+  for (const std::string& set : sets) {
+    const std::string key = set.substr(0, set.find('='));
+    if (std::ranges::count(kRead, key) > 0) continue;
+    throw UsageError(fmt::format(
+        "--set {}: --scope attention reads {} alone; give --scope model, or options of the "
+        "attention in its brackets",
+        key, fmt::join(kRead, ", ")));
+  }
+}
+
 TensorFile attend(const AttendOptions& options, const TensorFile& in) {
   const bool model = options.scope == "model";
   if (!model && options.protocol.empty() && options.task.empty() && options.sets.empty())
     return attend_file(parse_attention(options.attention), in, options.seed);
   const Config config = attend_config(options, in);
+  if (!model) check_read(options.sets);
   if (model) return attend_model(config, in);
   const Settings& settings = config.settings;
   return attend_file({.name = config.attention.name, .options = config.attention_options}, in,
@@ -94,7 +111,9 @@ void add_attend_command(CLI::App& app) {
   command->add_option("--protocol", options->protocol,
                       "What it means by the attention in --task; default lra-strict");
   command->add_option("--task", options->task, "Task of the protocol");
-  command->add_option("--set", options->sets, "Settings over the protocol's: model.width=16");
+  command->add_option("--set", options->sets,
+                      "Settings over the protocol's: model.width=16 of scope model, else "
+                      "model.padded_rows, model.causal, input.mask or kernels");
   command->add_option("--seed", options->seed, "Of the parameters that the input does not give")
       ->check(seed_text())
       ->capture_default_str();

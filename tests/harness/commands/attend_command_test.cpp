@@ -88,6 +88,11 @@ TEST_F(AttendCommandTest, RefusesWithOneLineThatHelps) {
   expect_refusal(words(fixture_, "nystrom[num_landmark=8]"), 2,
                  "unknown key 'num_landmark' in attention nystrom; did you mean 'num_landmarks'?");
   expect_refusal({"attend", "--attention", "standard"}, 2, "--input is required");
+  auto unread = words(fixture_, attention_);
+  unread.insert(unread.end(), {"--task", "listops", "--set", "model.width=16"});
+  expect_refusal(unread, 2,
+                 "--set model.width: --scope attention reads model.padded_rows, model.causal, "
+                 "input.mask, kernels alone; give --scope model");
   EXPECT_FALSE(fs::exists(output_)) << "nothing half-written";
 
   output_ = input;
