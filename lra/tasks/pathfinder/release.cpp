@@ -257,6 +257,8 @@ void decode_split(const PrepareOptions& options, int64_t resolution, const Files
   }
 }
 
+constexpr int64_t kPublicImages = 200'000;  // of one resolution and difficulty
+
 }  // namespace
 
 Release read_release(const PrepareOptions& options, int64_t resolution,
@@ -272,6 +274,20 @@ Release read_release(const PrepareOptions& options, int64_t resolution,
   release.notes = files.notes;
   const std::vector<Row> rows = read_rows(files, release.skipped);
   // The order is drawn of all rows: one more or less changes every split.
+  const int64_t listed = std::ssize(rows) + release.skipped;
+  if (listed != kPublicImages) {
+    release.notes.push_back(fmt::format(
+        "WARNING: the lists name {} images, those of the public data {}: lists are missing or cut, "
+        "and the splits are others",
+        listed, kPublicImages));
+  }
+  // One image of easy is empty in the release itself.
+  if (release.skipped > 1) {
+    release.notes.push_back(fmt::format(
+        "WARNING: {} images are empty, as of an unpacking that was cut short; the public data have "
+        "one at most, and the splits are others",
+        release.skipped));
+  }
   const auto in_no_list = [](const auto& image) { return !image.second.listed; };
   if (const auto unlisted = std::ranges::count_if(files.images, in_no_list); unlisted > 0)
     release.notes.push_back(

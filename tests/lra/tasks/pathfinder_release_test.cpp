@@ -124,7 +124,10 @@ TEST_F(PathfinderRelease, TheSplitIsThatOfRandomSplitWithSeed42) {
   EXPECT_EQ(manifest.source, "release (" + kPart + ")");
   EXPECT_EQ(manifest.generator, "pathfinder-release/1");
   EXPECT_FALSE(manifest.synthetic);
-  EXPECT_TRUE(manifest.notes.empty());
+  EXPECT_EQ(manifest.notes,
+            (std::vector<std::string>{"WARNING: the lists name 20 images, those of the public data "
+                                      "200000: lists are missing or cut, and the splits are "
+                                      "others"}));
 }
 
 TEST_F(PathfinderRelease, ImagesThatNoListNamesAreSaid) {
@@ -132,10 +135,23 @@ TEST_F(PathfinderRelease, ImagesThatNoListNamesAreSaid) {
   list = list.substr(0, list.rfind('\n', list.size() - 2) + 1);
   EXPECT_EQ(message(), "(no error)");
   const Manifest manifest = Manifest::read(out_ / "pathfinder" / "manifest.json");
-  ASSERT_EQ(manifest.notes.size(), 1u);
-  EXPECT_TRUE(manifest.notes[0].starts_with(
+  ASSERT_EQ(manifest.notes.size(), 2u);
+  EXPECT_TRUE(manifest.notes[1].starts_with(
       "WARNING: 1 images are in none of the lists, which name 19: lists are missing or cut"))
-      << manifest.notes[0];
+      << manifest.notes[1];
+}
+
+TEST_F(PathfinderRelease, SeveralEmptyImagesAreSaid) {
+  int emptied = 0;
+  for (auto& [name, bytes] : files_) {
+    if (!name.ends_with(".png") || emptied == 2) continue;
+    bytes.clear();
+    ++emptied;
+  }
+  EXPECT_EQ(message(), "(no error)");
+  const Manifest manifest = Manifest::read(out_ / "pathfinder" / "manifest.json");
+  ASSERT_EQ(manifest.notes.size(), 2u);
+  EXPECT_TRUE(manifest.notes[1].starts_with("WARNING: 2 images are empty")) << manifest.notes[1];
 }
 
 TEST_F(PathfinderRelease, FoldersTarsAndGzippedTarsGiveTheSame) {
