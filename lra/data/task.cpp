@@ -28,6 +28,20 @@ void check_one(const Task& task, const Split& split, int64_t index, int64_t side
 
 }  // namespace
 
+std::vector<std::string> unlike_public(const Task& task, const Manifest& manifest) {
+  if (manifest.synthetic) return {};
+  json have = manifest.options;
+  if (have.contains("train") && have.contains("dev"))
+    have["train+dev"] = have["train"].get<int64_t>() + have["dev"].get<int64_t>();
+  std::vector<std::string> unlike;
+  for (const auto& [name, value] : task.public_data.items()) {
+    if (have.contains(name) && have.at(name) != value)
+      unlike.push_back(fmt::format("{} {}, not {}", name, text_from_value(have.at(name)),
+                                   text_from_value(value)));
+  }
+  return unlike;
+}
+
 bool register_task(Task task) {
   const std::string name = task.name;
   if (!registry().emplace(name, std::move(task)).second) {

@@ -48,9 +48,12 @@ struct Task {
   bool image = false;            // the ids are the values of a square image, row by row
   bool coloured = false;         // there are data with `input.colours` rgb
   double masked_share = 0.15;    // of tokens that Objective::masked hides (Amos et al. 2023)
-  std::string description;       // one line
-  std::string source;    // what `--source` takes, where data cannot be generated; else empty
-  std::string stand_in;  // the task whose source serves for a labelled stand-in; empty = none
+  // Options of the manifest (counts, lengths, ...) of the data that published numbers are of, and
+  // "train+dev", the sum of two; empty where nothing is published.
+  json public_data = json::object();
+  std::string description;  // one line
+  std::string source;       // what `--source` takes, where data cannot be generated; else empty
+  std::string stand_in;     // the task whose source serves for a labelled stand-in; empty = none
   std::function<void(const PrepareOptions&)> prepare;
   /// Throws Error that says what is wrong where a sample of one input cannot be one of the task, or
   /// has another label; empty: any ids may.
@@ -67,6 +70,10 @@ struct Task {
   /// Of a sample of data, and of a batch.
   int64_t sequences() const { return inputs * channels; }
 };
+
+/// How data that are no stand-in differ from the public ones: "difficulty easy, not hard". An
+/// option that the manifest does not have says nothing.
+std::vector<std::string> unlike_public(const Task& task, const Manifest& manifest);
 
 bool register_task(Task task);
 /// All tasks in the order of their registration names.

@@ -172,6 +172,10 @@ std::vector<std::string> recipe_notes(const RecipeGroup& group,
                                  group.synthetic.contains(task) ? " (stand-in)" : ""));
   }
   notes.push_back(fmt::format("data: {}", fmt::join(prints, ", ")));
+  for (const std::string& task : tasks) {
+    if (group.unlike.contains(task))
+      notes.push_back(fmt::format("data of {} unlike the public: {}", task, group.unlike.at(task)));
+  }
   return notes;
 }
 

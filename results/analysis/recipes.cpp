@@ -152,6 +152,9 @@ std::vector<RecipeGroup> split(const Recipe& recipe, const RunBudget& budget,
     if (recipe.synthetic || (read_data && r->data.synthetic)) group.synthetic.insert(r->task);
     if (const std::string variant = r->data.variant(); !variant.empty())
       group.variants[r->task] = variant;
+    if (!r->data.unlike.empty())
+      group.unlike[r->task] =
+          fmt::format("{}", fmt::join(r->data.unlike.get<std::vector<std::string>>(), "; "));
     group.results.push_back(r);
   }
   std::vector<RecipeGroup> ordered;

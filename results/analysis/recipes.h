@@ -21,6 +21,7 @@ struct RecipeGroup {
   RunBudget budget;                             // of the suites whose cells these are
   std::set<std::string> synthetic;              // the tasks of stand-in data
   std::map<std::string, std::string> variants;  // by task, DataRecord::variant() where it has one
+  std::map<std::string, std::string> unlike;    // by task, how the data differ from the public
   size_t number = 0;                    // from 1, where there are several groups; 0 = the only one
   std::vector<std::string> overridden;  // "training.steps=10", or with the tasks' own values:
                                         // "a.b=1 (listops), 2 (text)"; not the budget's values
@@ -32,7 +33,7 @@ struct RecipeGroup {
 
   /// Whether the task's data are others than published numbers are of.
   bool has_other_data(const std::string& task) const {
-    return synthetic.contains(task) || variants.contains(task);
+    return synthetic.contains(task) || variants.contains(task) || unlike.contains(task);
   }
 };
 

@@ -56,6 +56,8 @@ void training_fields(Fields& f, Record& training) {
   f("execution", training.execution, Presence::sparse);
   if (Fields::kReads || training.sharing > 1)
     f("sharing", training.sharing, Presence::optional, {.least = 1});
+  if (Fields::kReads || training.measured_from > 0)
+    f("measured_from", training.measured_from, Presence::optional, {.least = 0});
   if (!Fields::kReads && training.processes <= 1) return;
   f.note("peak_memory_of", "process 0");
   f("processes", training.processes, Presence::optional, {.least = 1});
@@ -113,6 +115,8 @@ void data_fields(Fields& f, Record& data, bool ok) {
   f("dev_majority", data.dev_majority, Presence::sparse, {.most = 1});
   f("split", data.split, Presence::sparse);
   f.texts("notes", data.notes);
+  f("options", data.options, Presence::sparse);
+  f.texts("unlike", data.unlike);
 }
 
 template <class Fields, class Record>

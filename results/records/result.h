@@ -70,6 +70,9 @@ struct TrainingCost {
   // Runs at a time that its runner had on its GPU, this one among them: the speeds are of a share
   // of it. Absent in a file: 1, or not known.
   int64_t sharing = 1;
+  // The step where the run's machine, or what else decides its costs, took over: all but `seconds`
+  // are of the steps after it. Absent in a file: 0.
+  int64_t measured_from = 0;
 };
 
 struct DataRecord {
@@ -80,6 +83,9 @@ struct DataRecord {
   std::optional<double> dev_majority;  // of the dev split's; records of before lack it
   std::string split;                   // how train, dev and test were divided; "" = not said
   json notes = json::array();          // texts: what to know of the data
+  json options = json::object();       // of its making: seed, counts, lengths; records of before
+                                       // lack it
+  json unlike = json::array();  // texts: how it differs from the data that published numbers are of
 
   /// "CIFAR-10 (JPEG)": the name of images that are not the public ones, whose published numbers
   /// are of others; "" of all other data.

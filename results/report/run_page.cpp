@@ -93,6 +93,8 @@ Table result_table(const Result& r) {
         "its most frequent label ({:.2f} %)",
         100 * *r.data.dev_majority));
   if (r.data.synthetic) table.notes.push_back("WARNING: synthetic stand-in data");
+  for (const json& text : r.data.unlike)
+    table.notes.push_back("data unlike the public: " + text.get<std::string>());
   return table;
 }
 
@@ -240,6 +242,7 @@ std::string run_page(const Result& r, const std::string& name,
           {"kind of data", r.data.synthetic ? "synthetic stand-in" : "real"},
           {"data fingerprint", r.data.fingerprint},
           {"machine", machine_setting_text(r)}};
+  flatten(r.data.options, "data", rows);
   flatten(r.software, "software", rows);
   rows.emplace_back("record", r.path);
   body += to_html(facts("Provenance", rows));

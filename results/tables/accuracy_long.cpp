@@ -127,9 +127,10 @@ LongCells accuracy_cells_of(const AccuracyCell& cell) {
 
 LongCells published_cells(const LongRecipe& recipe, const std::string& row,
                           const std::string& task) {
-  const auto value = recipe.reference == nullptr ? std::nullopt
-                                                 : recipe.reference->accuracy->value(
-                                                       task, recipe.first_of.at(row)->attention);
+  const AttentionRecord& attention = recipe.first_of.at(row)->attention;
+  const bool compares = recipe.reference != nullptr && recipe.first_of.at(row)->metric.empty() &&
+                        !recipe.group.has_other_data(task);
+  const auto value = !compares ? std::nullopt : recipe.reference->accuracy->value(task, attention);
   if (!value) return LongCells(2);
   return {fmt::format("{:.2f}", *value), recipe.reference->name};
 }

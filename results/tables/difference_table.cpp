@@ -85,7 +85,8 @@ std::vector<Table> published_difference_tables(std::span<const Result> results,
   std::vector<Table> tables;
   for (const RecipeGroup& group : group_by_recipe(results)) {
     const Published* reference = nearest(group, references);
-    if (reference == nullptr) continue;
+    const bool of_tokens = !group.results.empty() && !group.results.front()->metric.empty();
+    if (reference == nullptr || of_tokens) continue;
     const std::vector<std::string> tasks = task_order(group, references);
     Table table{.title = "Beside the published numbers: " + recipe_title(group),
                 .columns = {{"task", Align::kLeft},
@@ -102,7 +103,8 @@ std::vector<Table> published_difference_tables(std::span<const Result> results,
         "the interval is that of the runs here: how far another run of the paper's would fall "
         "from its number is not known");
     for (std::string& note : recipe_notes(group, tasks)) table.notes.push_back(std::move(note));
-    if (!group.synthetic.empty() || !group.variants.empty() || !shows_published(group)) {
+    const auto other = [&group](const std::string& task) { return group.has_other_data(task); };
+    if (std::ranges::any_of(tasks, other) || !shows_published(group)) {
       table.notes.emplace_back(
           "not the published recipe or data: the difference says nothing about either");
     }

@@ -104,6 +104,7 @@ void prepare_cifar(const PrepareOptions& options) {
     .image = true,
     .coloured = true,
     .masked_share = 0.5,
+    .public_data = {{"train+dev", 50'000}, {"test", 10'000}},
     .description = "what is in a CIFAR-10 image? 32 x 32 grey pixels as a sequence",
     .source = "cifar-10-binary.tar.gz or its folder",
     .prepare = prepare_cifar,

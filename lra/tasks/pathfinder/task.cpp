@@ -111,6 +111,11 @@ Task make_task(const Kind& kind, const std::string& title, const std::string& de
           .dev = kDefaults[1],
           .image = true,
           .masked_share = 0.5,
+          .public_data = {{"train", kDefaults[0]},
+                          {"dev", kDefaults[1]},
+                          {"test", kDefaults[2]},
+                          {"resolution", kind.resolution},
+                          {"difficulty", "hard"}},
           .description = description,
           .prepare = [kind](const PrepareOptions& options) { prepare(options, kind); },
           .render = render};

@@ -130,6 +130,8 @@ void join(Rows& rows, const Texts& texts) {
   }
 }
 
+constexpr std::array<int64_t, 3> kPublic = {147'086, 18'090, 17'437};
+
 void prepare_retrieval(const PrepareOptions& options) {
   refuse_other_options(options, "retrieval", {"synthetic", seed_if(options.synthetic)});
   if (options.source.empty()) {
@@ -153,7 +155,7 @@ void prepare_retrieval(const PrepareOptions& options) {
   manifest.members = files.members;
   manifest.notes = files.notes;
   if (!options.synthetic) {
-    for (std::string& note : notes_of_rows(splits, options, {147'086, 18'090, 17'437}))
+    for (std::string& note : notes_of_rows(splits, options, kPublic))
       manifest.notes.push_back(std::move(note));
   }
   if (options.synthetic) manifest.options["seed"] = options.seed;
@@ -169,6 +171,7 @@ void prepare_retrieval(const PrepareOptions& options) {
     .inputs = 2,
     .length = 4096,
     .dev = 18'090,
+    .public_data = {{"train", kPublic[0]}, {"dev", kPublic[1]}, {"test", kPublic[2]}},
     .description = "does one of two papers cite the other? ACL Anthology, byte by byte",
     .source = "the folder or archive of new_aan_pairs.{train,eval,test}.tsv, as lra_release.gz",
     .stand_in = "text",

@@ -56,6 +56,7 @@ void prepare_text(const PrepareOptions& options) {
     .inputs = 1,
     .length = 4096,
     .dev = 2'500,
+    .public_data = {{"train+dev", 25'000}, {"test", 25'000}},
     .description = "is a film review positive? IMDB, byte by byte",
     .source = "aclImdb_v1.tar.gz or its folder aclImdb",
     .prepare = prepare_text,

@@ -38,6 +38,21 @@ Manifest manifest(int64_t vocabulary = 16) {
   return m;
 }
 
+TEST(UnlikePublic, NamesWhatDiffers) {
+  const Task paths{.name = "toy",
+                   .public_data = {{"test", 20}, {"train+dev", 100}, {"difficulty", "hard"}}};
+  Manifest made = manifest();
+  EXPECT_TRUE(unlike_public(paths, made).empty()) << "what it does not say";
+  made.options = {{"train", 90}, {"dev", 10}, {"test", 20}, {"difficulty", "hard"}, {"seed", 3}};
+  EXPECT_TRUE(unlike_public(paths, made).empty());
+  made.options["train"] = 40;
+  made.options["difficulty"] = "easy";
+  EXPECT_EQ(unlike_public(paths, made),
+            (std::vector<std::string>{"train+dev 50, not 100", "difficulty easy, not hard"}));
+  made.synthetic = true;
+  EXPECT_TRUE(unlike_public(paths, made).empty()) << "tables say that it is";
+}
+
 class Prepared : public ::testing::Test {
  protected:
   void SetUp() override { write_prepared(dir_, manifest(), writers()); }

@@ -208,6 +208,43 @@ TEST(AccuracyTable, ImagesThatAreNotThePublicOnesHaveNoPublishedRow) {
   EXPECT_NE(jpeg.title.find(", image of CIFAR-10 (JPEG)"), std::string::npos) << jpeg.title;
 }
 
+// Of other lengths, a difficulty of their own, or parts.
+TEST(AccuracyTable, DataUnlikeThePublicOnesHaveNoPublishedNumber) {
+  Result run = example_result("nystrom");
+  run.protocol = "nystromformer2021";
+  const auto table_of = [&](const json& unlike) {
+    run.data.unlike = unlike;
+    const auto tables = accuracy_tables(std::vector<Result>{run}, published());
+    EXPECT_EQ(tables.size(), 1u);
+    return tables.at(0);
+  };
+  EXPECT_EQ(table_of(json::array()).rows.size(), 3u);
+  const Table accuracy = table_of({"train 40, not 96000", "max_length 100, not 2000"});
+  EXPECT_EQ(accuracy.rows.size(), 2u);
+  EXPECT_EQ(std::ranges::count(accuracy.notes,
+                               "data of listops unlike the public: train 40, not 96000; "
+                               "max_length 100, not 2000"),
+            1);
+  const Table beside = published_difference_tables(std::vector<Result>{run}).at(0);
+  EXPECT_EQ(std::ranges::count(
+                beside.notes,
+                "not the published recipe or data: the difference says nothing about either"),
+            1);
+  EXPECT_EQ(first_cell(accuracy_long(std::vector<Result>{run}), "published_percent"), "");
+  run.data.unlike = json::array();
+  EXPECT_EQ(first_cell(accuracy_long(std::vector<Result>{run}), "published_percent"), "37.15");
+}
+
+// They are no accuracies of the task.
+TEST(AccuracyTable, AccuraciesOfTokensStandBesideNoPublishedNumber) {
+  Result run = example_result("nystrom");
+  run.protocol = "nystromformer2021";
+  ASSERT_EQ(published_difference_tables(std::vector<Result>{run}).size(), 1u);
+  run.metric = "masked_token_accuracy";
+  EXPECT_EQ(published_difference_tables(std::vector<Result>{run}).size(), 0u);
+  EXPECT_EQ(first_cell(accuracy_long(std::vector<Result>{run}), "published_percent"), "");
+}
+
 TEST(AccuracyTable, AFileThatChangedIsToldApartByTheBeginningOfItsHash) {
   Result before = example_result("python:my.py:A"), after = before;
   before.attention.options = {{"file", "my.py"}, {"sha256", std::string(64, 'a')}};

@@ -24,6 +24,11 @@ inline std::string cell(const Table& table, const std::string& name, const std::
   return "(no such cell)";
 }
 
+// The cell of the first row under `header`.
+inline std::string first_cell(const Table& table, const std::string& header) {
+  return cell(table, table.rows.at(0).at(0), header);
+}
+
 // The published number below an attention's row.
 inline std::string published_beside(const Table& table, const std::string& name) {
   for (size_t r = 1; r < table.rows.size(); ++r) {
