@@ -64,8 +64,7 @@ std::vector<int64_t> first_examples(const Split& split, const LoaderOptions& opt
 // labels.
 std::vector<size_t> enter_examples(const Batch& batch, const torch::Tensor& places,
                                    const std::vector<int64_t>& first, Evaluation& result) {
-  const torch::Tensor lengths = std::get<0>(batch.mask.sum(-1).max(-1)),  // [B]
-      labels = labels_at(batch.labels, places);
+  const torch::Tensor labels = labels_at(batch.labels, places);
   const int64_t length = batch.mask.size(-1);
   std::vector<size_t> numbers;
   int64_t before = -1, next = 0;
@@ -77,7 +76,7 @@ std::vector<size_t> enter_examples(const Batch& batch, const torch::Tensor& plac
     const auto number = static_cast<size_t>(next);
     numbers.push_back(number);
     result.labels[number] = labels.const_data_ptr<int64_t>()[i];
-    result.lengths[number] = lengths.const_data_ptr<int64_t>()[row];
+    result.lengths[number] = batch.lengths.const_data_ptr<int64_t>()[row];
     if (!places.defined()) continue;
     result.samples[number] = sample;
     result.positions[number] = place % length;

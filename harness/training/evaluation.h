@@ -17,7 +17,7 @@ namespace lra {
 struct Evaluation {
   double loss = 0;  // mean cross-entropy over examples
   int64_t correct = 0, count = 0;
-  // An entry an example; lengths in real tokens of its sample.
+  // An entry an example; lengths in tokens of its sample, whatever the mask.
   std::vector<int64_t> labels, predicted, lengths;
   std::vector<float> confidence;  // the probability of what was predicted
   // Where labels stand at positions: the example's row in the split, and its position there.

@@ -42,7 +42,7 @@ BatchAnswer answer(Model& model, const Batch& batch, ops::Dtype dtype, torch::De
   const int64_t samples = batch.labels.size(0), positions = batch.labels[0].numel();
   const torch::Tensor places = label_places(batch.labels), rows = places.div(positions, "floor");
   sums.count.index_copy_(0, batch.index, sums_of_samples(torch::ones_like(rows), rows, samples));
-  sums.lengths.index_copy_(0, batch.index, std::get<0>(batch.mask.sum(-1).max(-1)));
+  sums.lengths.index_copy_(0, batch.index, batch.lengths);
   const Batch there = send(batch, device);
   const torch::Tensor places_there = places.to(device),
                       labels = labels_at(there.labels, places_there),

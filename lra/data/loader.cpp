@@ -164,11 +164,13 @@ Batch gather_batch(const std::vector<Split>& splits, const std::vector<int64_t>&
   const int64_t inputs = splits.front().inputs();
   Batch batch{torch::zeros({count, inputs, length}, torch::kInt64),
               torch::zeros({count, inputs, length}, torch::kBool),
-              empty_labels(splits.front(), count, length), torch::tensor(rows, torch::kInt64),
-              /*full=*/true};
+              empty_labels(splits.front(), count, length),
+              torch::tensor(rows, torch::kInt64),
+              /*full=*/true,
+              torch::zeros({count}, torch::kInt64)};
   int64_t* tokens = batch.tokens.data_ptr<int64_t>();
   bool* mask = batch.mask.data_ptr<bool>();
-  int64_t* labels = batch.labels.data_ptr<int64_t>();
+  int64_t *labels = batch.labels.data_ptr<int64_t>(), *lengths = batch.lengths.data_ptr<int64_t>();
   for (int64_t b = 0; b < count; ++b) {
     auto split = splits.begin();
     int64_t row = rows[b];
@@ -181,6 +183,7 @@ Batch gather_batch(const std::vector<Split>& splits, const std::vector<int64_t>&
     }
     for (int64_t j = 0; j < inputs; ++j, tokens += length, mask += length) {
       const int64_t n = split->copy(row, j, kept, tokens);
+      lengths[b] = std::max(lengths[b], n);
       for (int64_t i = 0; i < n; ++i) mask[i] = !options.nonzero_mask || tokens[i] != 0;
       if (options.all_real) std::fill(mask, mask + length, true);
       batch.full = batch.full && std::all_of(mask, mask + length, [](bool real) { return real; });

@@ -18,8 +18,9 @@ struct Batch {
   torch::Tensor mask;    // [B, inputs, N] bool, true = a token
   // [B] int64; or [B,N] where they stand at positions, -1 = none; or [B, inputs, N] of tokens
   torch::Tensor labels;
-  torch::Tensor index;  // [B] int64, row in the split
-  bool full = false;    // the mask is known to be true throughout
+  torch::Tensor index;         // [B] int64, row in the split
+  bool full = false;           // the mask is known to be true throughout
+  torch::Tensor lengths = {};  // [B] int64: tokens of a sample's longest input, whatever the mask
 };
 
 /// The numbers [begin, end).

@@ -101,6 +101,21 @@ TEST_F(EvaluationTest, GivesEachLabelledPositionItsOwnResult) {
       found.predictions_csv().starts_with("index,label,predicted,confidence,sample,position\n0,"));
 }
 
+// A mask of padding too says nothing of how long a sample is.
+TEST_F(EvaluationTest, LengthsAreOfTheSamplesWhateverTheMask) {
+  const Split split = make_split();
+  for (const InputMask mask : {InputMask::none, InputMask::nonzero, InputMask::length}) {
+    Config config = config_of("standard");
+    config.settings.input.mask = mask;
+    Model model(toy_task(1), config);
+    const Evaluation found = evaluate(model, split, config, torch::kCPU, "test");
+    ASSERT_EQ(std::ssize(found.lengths), split.size());
+    for (int64_t i = 0; i < split.size(); ++i)
+      EXPECT_EQ(found.lengths[static_cast<size_t>(i)], std::min(kLength, split.length(i)));
+    EXPECT_GT(accuracy_of(found, kLength).by_length.size(), 4u);
+  }
+}
+
 TEST_F(EvaluationTest, GivesEachSampleItsOwnResultInTheOrderOfTheSplit) {
   const Split split = make_split();
   struct Case {
