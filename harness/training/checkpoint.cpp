@@ -134,7 +134,12 @@ void check_config(const TensorFile& file, const json& config, const std::string&
 TrainState read_state(const TensorFile& file, const std::string& where) {
   json saved = parse_json(file.metadata.at("progression"), where);
   TrainState state;
-  if (saved.is_object()) saved.emplace("sharing", state.sharing);  // where it is of before
+  if (saved.is_object()) {  // what checkpoints of before lack
+    saved.emplace("sharing", state.sharing);
+    saved.emplace("setting", state.setting);
+    saved.emplace("measured_from", state.measured_from);
+    saved.emplace("seconds_before", state.seconds_before);
+  }
   try {
     read_fields(saved, state, where);
   } catch (const Error&) {

@@ -23,8 +23,13 @@ struct TrainState {
   double seconds = 0;                // of training so far, all tries together
   double train_seconds = 0;          // of these, in training steps
   int64_t peak_bytes = 0, evaluation_peak_bytes = 0;
-  double waited_seconds = 0;  // of its threads, ready to run while others ran, in `seconds`
+  double waited_seconds = 0;  // of its threads, ready to run while others ran
   int64_t sharing = 1;        // runs at a time on its GPU, at most; 1 in checkpoints of before
+  // What train_seconds, the peaks and waited_seconds are of: the machine in words, "" in
+  // checkpoints of before; the step where it took over, and `seconds` then.
+  std::string setting;
+  int64_t measured_from = 0;
+  double seconds_before = 0;
   // The running means of the log line that is not written yet.
   double window_loss = 0;
   int64_t window_correct = 0, window_count = 0;
@@ -44,6 +49,9 @@ struct TrainState {
     f("evaluation_peak_bytes", evaluation_peak_bytes);
     f("waited_seconds", waited_seconds);
     f("sharing", sharing);
+    f("setting", setting);
+    f("measured_from", measured_from);
+    f("seconds_before", seconds_before);
     f("window_loss", window_loss);
     f("window_correct", window_correct);
     f("window_count", window_count);

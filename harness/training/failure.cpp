@@ -40,4 +40,12 @@ RunOutcome diverged_by(int64_t step) {
   return outcome;
 }
 
+RunOutcome diverged_on_test(int64_t step) {
+  RunOutcome outcome;
+  outcome.status = Status::diverged;
+  outcome.reason =
+      fmt::format("the loss on test was not finite, by the best checkpoint, of step {}", step);
+  return outcome;
+}
+
 }  // namespace lra

@@ -37,4 +37,8 @@ RunOutcome outcome_of(const std::exception& error, const TrainRequest& request, 
 /// The outcome of a run whose loss or gradient stopped being finite by step `step`.
 RunOutcome diverged_by(int64_t step);
 
+/// Of one whose best checkpoint, of step `step`, makes of the test split a loss that is not finite:
+/// what it predicts there says nothing.
+RunOutcome diverged_on_test(int64_t step);
+
 }  // namespace lra

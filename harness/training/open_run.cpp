@@ -27,7 +27,8 @@ OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path
   modelled.attention_options = with_kept_file(config.attention_options, run);
   auto model = std::make_shared<Model>(task(config.task, reading), modelled);
   model->to(device);
-  const auto file = run / (checkpoint == CheckpointKind::best ? kBestCheckpoint : kLastCheckpoint);
+  const auto file =
+      checkpoint == CheckpointKind::best ? best_checkpoint(run) : run / kLastCheckpoint;
   if (!std::filesystem::exists(file) && std::filesystem::exists(run / kResultFile)) {
     throw Error(run.string() + " has no " + file.filename().string() +
                 ", though the run has ended; the same lra train with --overwrite makes it anew");

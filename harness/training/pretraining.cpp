@@ -27,7 +27,7 @@ fs::path checkpoint_of(const fs::path& given) {
   };
   if (fs::is_regular_file(given)) return given;
   if (!fs::is_directory(given)) refuse("there is no such run folder or checkpoint");
-  const fs::path best = given / kBestCheckpoint;
+  fs::path best = best_checkpoint(given);
   if (!fs::exists(best)) {
     refuse(std::string("it has no ") + kBestCheckpoint +
            " (yet); give the folder of a run that has evaluated, or a checkpoint");

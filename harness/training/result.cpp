@@ -57,13 +57,43 @@ std::optional<PretrainingRecord> pretrained_of(const TrainRequest& request, cons
   return record;
 }
 
+void add_setting(const TrainRequest& request, TrainingCost& cost) {
+  if (request.threads > 0) cost.threads = request.threads;
+  if (request.processes == nullptr) return;
+  cost.processes = request.processes->size();
+  cost.engine = request.processes->engine();
+}
+
+void add_execution(const TrainRequest& request, const Learner& learner, TrainingCost& cost) {
+  if (!request.device.is_cpu() || request.config.settings.execution == Execution::graph)
+    cost.execution = learner.execution().text();
+}
+
 }  // namespace
+
+std::string measured_setting(const TrainRequest& request, const Learner& learner) {
+  Result result;
+  result.machine = host::machine_of(request.device);
+  result.software = host::software_json();
+  result.config = request.config.to_json();
+  add_setting(request, result.training);
+  add_execution(request, learner, result.training);
+  return machine_setting_text(result);
+}
+
+void begin_measures(TrainState& at) {
+  at.measured_from = at.step;
+  at.seconds_before = at.seconds;
+  at.train_seconds = at.waited_seconds = 0;
+  at.peak_bytes = at.evaluation_peak_bytes = 0;
+  at.sharing = 1;
+}
 
 TrainingCost training_cost(const TrainRequest& request, const TrainState& at) {
   TrainingCost cost;
   const Settings& settings = request.config.settings;
   if (at.train_seconds > 0) {
-    const double steps = static_cast<double>(at.step);
+    const double steps = static_cast<double>(at.step - at.measured_from);
     const double tokens = static_cast<double>(settings.training.batch * settings.input.length *
                                               task(request.config.task).inputs);
     cost = {.seconds = at.seconds,
@@ -76,16 +106,16 @@ TrainingCost training_cost(const TrainRequest& request, const TrainState& at) {
     };
     cost.peak_memory_mib = mib(at.peak_bytes);
     cost.evaluation_peak_memory_mib = mib(at.evaluation_peak_bytes);
-    const double threads = static_cast<double>(request.threads);
-    if (threads > 0 && at.seconds > 0 && request.device.is_cpu())
-      cost.others = std::clamp(at.waited_seconds / (at.seconds * threads), 0.0, 1.0);
+    const double threads = static_cast<double>(request.threads),
+                 seconds = at.seconds - at.seconds_before;
+    if (threads > 0 && seconds > 0 && request.device.is_cpu())
+      cost.others = std::clamp(at.waited_seconds / (seconds * threads), 0.0, 1.0);
+  } else if (at.measured_from > 0) {
+    cost.seconds = at.seconds;
   }
-  if (request.threads > 0) cost.threads = request.threads;
+  cost.measured_from = at.measured_from;
   cost.sharing = std::max(request.sharing, at.sharing);
-  if (request.processes != nullptr) {
-    cost.processes = request.processes->size();
-    cost.engine = request.processes->engine();
-  }
+  add_setting(request, cost);
   return cost;
 }
 
@@ -137,7 +167,9 @@ Result result_of(const TrainRequest& request, const PreparedData& data) {
                  .synthetic = manifest.synthetic,
                  .fingerprint = manifest.fingerprint(),
                  .split = manifest.split,
-                 .notes = manifest.notes};
+                 .notes = manifest.notes,
+                 .options = manifest.options,
+                 .unlike = unlike_public(task(request.config.task), manifest)};
   const Settings& settings = request.config.settings;
   result.metric = metric_of(settings.training.objective);
   if (settings.evaluation.test && !predicts_tokens(settings.training.objective))
@@ -166,8 +198,7 @@ Result result_of(const TrainRequest& request, const PreparedData& data, const Tr
     result.parameters = learner->model().parameter_count();
     if (!request.config.settings.optimizer.groups.empty())
       result.parameter_groups = groups_of(*learner);
-    if (!request.device.is_cpu() || request.config.settings.execution == Execution::graph)
-      result.training.execution = learner->execution().text();
+    add_execution(request, *learner, result.training);
   }
   if (at.best_step >= 0) {
     result.best_step = at.best_step;

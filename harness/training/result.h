@@ -23,7 +23,14 @@ struct RunOutcome {
 /// classes of length up to `length`.
 Accuracy accuracy_of(const Evaluation& evaluation, int64_t length);
 
-/// Speeds up to `at`, and the peak of memory where LibTorch can tell it.
+/// What a run's speeds and memory depend on besides its configuration, in words: machine, threads,
+/// processes, how steps are launched, kernels.
+std::string measured_setting(const TrainRequest& request, const Learner& learner);
+
+/// Begins the measures of `at` anew, of a run that goes on elsewhere.
+void begin_measures(TrainState& at);
+
+/// Speeds up to `at` since its measures began, and the peak of memory where LibTorch can tell it.
 TrainingCost training_cost(const TrainRequest& request, const TrainState& at);
 
 /// A record with what is known before training: task, attention, protocol, seed, data, machine,

@@ -58,14 +58,6 @@ json saved_config(const fs::path& path) {
   throw Error(path.string() + " is not the configuration of a run" + kAdvice);
 }
 
-// How many of dev the log of a run has.
-int64_t evaluations(const fs::path& run) {
-  if (!fs::is_regular_file(run / kMetricsFile)) return 0;
-  std::string unreadable;
-  const std::vector<LogLine> log = parse_run_log(read_file(run / kMetricsFile), unreadable);
-  return std::ranges::count(log, LogSplit::dev, &LogLine::split);
-}
-
 // Of a folder without a run: its lock, and the folder where nothing else is in it.
 void remove_empty(const fs::path& run) {
   std::error_code ignored;
@@ -76,6 +68,13 @@ void remove_empty(const fs::path& run) {
 }  // namespace
 
 bool has_begun(const fs::path& run) { return fs::exists(run / kLastCheckpoint) || has_result(run); }
+
+fs::path best_checkpoint(const fs::path& run) {
+  const fs::path best = run / kBestCheckpoint, next = run / kNextBestCheckpoint,
+                 last = run / kLastCheckpoint;
+  if (!fs::exists(next) || !fs::exists(last)) return best;
+  return read_checkpoint(next).at.step == read_checkpoint(last).at.best_step ? next : best;
+}
 
 json run_identity(const Config& config, const Manifest& manifest) {
   json identity = config_identity(config.to_json());
@@ -92,6 +91,7 @@ RunFolder::RunFolder(fs::path path, json identity, Resume resume, Access access)
     lock_.emplace(path_);
   }
   check_run(resume);
+  if (lock_ && !anew_) settle_next_best();
 }
 
 RunFolder::~RunFolder() {
@@ -122,24 +122,28 @@ void RunFolder::check_run(Resume resume) {
                     "--run folder, or --overwrite",
                     text(), different));
   }
-  if (best_alone) check_best_alone(resume);
-}
-
-// A run that is killed in its first evaluation may leave a best checkpoint and no last one; one
-// that went further has lost it, and would lose the other by beginning anew.
-void RunFolder::check_best_alone(Resume resume) const {
-  if (resume == Resume::no || evaluations(path_) != 1) {
+  // It has lost its last checkpoint, and would lose the best by beginning anew.
+  if (best_alone) {
     throw Error(fmt::format(
         "{} holds a run whose {} is missing; put it back, choose another --run folder, or remove "
         "the run with --overwrite",
         text(), kLastCheckpoint));
   }
-  if (lock_) {
-    host::say(
-        fmt::format("the run in {} has no {}: it ended in its first evaluation, and begins "
-                    "anew",
-                    text(), kLastCheckpoint));
+}
+
+// Of a run that was killed between the two checkpoints of an evaluation, or just behind them.
+void RunFolder::settle_next_best() const {
+  const fs::path next = path_ / kNextBestCheckpoint;
+  if (!fs::exists(next)) return;
+  if (best_checkpoint(path_) == next) {
+    keep_next_best();
+  } else {
+    fs::remove(next);
   }
+}
+
+void RunFolder::keep_next_best() const {
+  fs::rename(path_ / kNextBestCheckpoint, path_ / kBestCheckpoint);
 }
 
 // Of a folder without config.json: a run that ended or has a checkpoint may be another one.
@@ -160,9 +164,9 @@ void RunFolder::clear() {
 }
 
 void RunFolder::remove_run() const {
-  for (const char* name :
-       {kResultFile, kPredictionsFile, kBestCheckpoint, kLastCheckpoint, kMetricsFile,
-        kAttentionFile, kAttentionSource, kConfigFile})  // config.json says what it is
+  for (const char* name : {kResultFile, kPredictionsFile, kBestCheckpoint, kNextBestCheckpoint,
+                           kLastCheckpoint, kMetricsFile, kAttentionFile, kAttentionSource,
+                           kConfigFile})  // config.json says what it is
     fs::remove(path_ / name);
   fs::remove_all(path_ / kAttentionImports);
 }

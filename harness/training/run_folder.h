@@ -19,6 +19,8 @@ namespace lra {
 
 inline constexpr const char* kLastCheckpoint = "checkpoint-last.safetensors";
 inline constexpr const char* kBestCheckpoint = "checkpoint-best.safetensors";
+/// The next best, until the last checkpoint says that it is.
+inline constexpr const char* kNextBestCheckpoint = "checkpoint-next-best.safetensors";
 /// The file of an attention that is one, as it was when the run began.
 inline constexpr const char* kAttentionFile = "attention.pt";    // a TorchScript module's file
 inline constexpr const char* kAttentionSource = "attention.py";  // or a Python class's
@@ -26,6 +28,10 @@ inline constexpr const char* kAttentionImports = "attention_imports";  // module
 
 /// Whether the folder holds a run that can be continued, or is finished.
 bool has_begun(const std::filesystem::path& run);
+
+/// The file of the best checkpoint that a run's last one names, which may be the next best still;
+/// there may be none. Throws Error where the last one, or that, is not whole.
+std::filesystem::path best_checkpoint(const std::filesystem::path& run);
 
 /// What becomes of a run that the folder holds: an error, continued, or removed first.
 enum class Resume { no, yes, over };
@@ -40,9 +46,8 @@ class RunFolder {
  public:
   /// Opens the folder for the run of that identity; to write, makes and locks it. Throws Error
   /// where it is in use or holds another run, or any run without Resume::yes. A run that never
-  /// reached a checkpoint is begun anew, as one whose first evaluation was cut short; one that has
-  /// lost its last checkpoint is an error. With Resume::over the folder is as one without a run,
-  /// and clear() makes it so.
+  /// reached a checkpoint is begun anew; one that has lost its last checkpoint is an error. With
+  /// Resume::over the folder is as one without a run, and clear() makes it so.
   RunFolder(std::filesystem::path path, json identity, Resume resume, Access access);
   /// Removes a folder that it made and where no run has begun.
   ~RunFolder();
@@ -68,6 +73,8 @@ class RunFolder {
 
   void save(const char* checkpoint, const TrainState& at, Model& model,
             const torch::optim::AdamW* optimizer, torch::Device device) const;
+  /// Puts the next best checkpoint in the place of the best.
+  void keep_next_best() const;
   /// Nothing where there is no such checkpoint yet.
   std::optional<TrainState> load(const char* checkpoint, Model& model,
                                  torch::optim::AdamW* optimizer, torch::Device device) const;
@@ -80,7 +87,7 @@ class RunFolder {
  private:
   void check_run(Resume resume);
   void check_remains(Resume resume);
-  void check_best_alone(Resume resume) const;
+  void settle_next_best() const;
   void remove_run() const;
   void remove_run_before() const;
   void begin_events(const std::filesystem::path& folder, const std::string& log);

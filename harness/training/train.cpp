@@ -107,6 +107,7 @@ class TrainingLoop {
         outcome = diverged_by(at_.step);
       } else if (settings_.evaluation.test) {
         outcome.tested = test();
+        if (!std::isfinite(outcome.tested->loss)) outcome = diverged_on_test(at_.best_step);
       }
     } catch (const std::exception& error) {
       outcome = outcome_of(error, request_, at_.step, evaluating_);
@@ -129,6 +130,9 @@ class TrainingLoop {
     } else if (origin_) {
       start_from(*origin_, learner_->model(), request_.config);
     }
+    const std::string setting = measured_setting(request_, *learner_);
+    if (!at_.setting.empty() && at_.setting != setting) begin_measures(at_);
+    at_.setting = setting;
     at_.sharing = std::max(at_.sharing, request_.sharing);
   }
 
@@ -230,10 +234,11 @@ class TrainingLoop {
     const bool better = chooses(settings_, at_.step) && dev.accuracy() > at_.best_accuracy;
     if (better) note_best(at_, dev, settings_.input.length);
     say_evaluation(at_.step, dev, metric_of(settings_.training.objective), better);
-    // The best goes first: killed in between, the run repeats this step and writes the same tensors
-    // again.
-    if (better) save(kBestCheckpoint, nullptr);
+    // Killed in between, the run repeats this step, to other bits perhaps (another machine, a GPU's
+    // sums): the best of before stands until the last checkpoint says otherwise.
+    if (better) save(kNextBestCheckpoint, nullptr);
     save_last();
+    if (better) on_rank_zero(all_, [&] { folder_.keep_next_best(); });
     return true;
   }
 

@@ -52,7 +52,7 @@ std::optional<Rates> rates_of(const Result& result) {
   if (cost.processes > 1) return std::nullopt;  // a cell is one
   Rates rates{.step = 1 / *cost.steps_per_second, .memory_mib = cost.most_memory_mib()};
   const json& config = result.config;
-  if (cost.seconds && config.contains("training")) {
+  if (cost.seconds && cost.measured_from == 0 && config.contains("training")) {
     TrainingOptions training;
     training.steps = *result.steps;
     training.evaluate_every = config["training"].value("evaluate_every", training.steps);

@@ -208,7 +208,8 @@ std::string checkpoint_bytes(const fs::path& run) {
 
 // Only whole files, under the names of the design.
 void expect_nothing_half_written(const fs::path& run) {
-  const Words whole = {"lock", kConfigFile, kMetricsFile, kLastCheckpoint, kBestCheckpoint};
+  const Words whole = {"lock",          kConfigFile,     kMetricsFile,
+                       kLastCheckpoint, kBestCheckpoint, kNextBestCheckpoint};
   for (const auto& entry : fs::directory_iterator(run))
     EXPECT_EQ(std::ranges::count(whole, entry.path().filename().string()), 1) << entry.path();
 }

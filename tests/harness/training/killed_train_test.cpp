@@ -51,10 +51,13 @@ class ChangedProgressTest : public KilledTrainTest {
   void train_and_change(const std::string& name, const Change& change) {
     ASSERT_EQ(run_program(words(name, kAttention, kFewSteps)).status, 0);
     fs::remove(run(name) / kResultFile);
+    change_progress(name, change);
+  }
+  template <class Change>
+  void change_progress(const std::string& name, const Change& change) {
     TensorFile last = read_tensors(run(name) / kLastCheckpoint);
     for (auto& [tensor_name, tensor] : last.tensors) tensor = tensor.clone();  // of the file
     json at = json::parse(last.metadata.at("progression"));
-    ASSERT_EQ(at["step"], kFewSteps);
     change(at);
     last.metadata["progression"] = at.dump();
     write_tensors(run(name) / kLastCheckpoint, last);
@@ -81,6 +84,68 @@ TEST_F(ChangedProgressTest, ARunThatEndsAloneSaysThatItShared) {
   EXPECT_EQ(sharing("shared"), 3);
   train_and_change("of before", [](json& at) { EXPECT_EQ(at.erase("sharing"), 1u); });
   EXPECT_EQ(sharing("of before"), 1);
+}
+
+// What was measured on another machine is no speed of this one.
+TEST_F(ChangedProgressTest, ARunThatWentOnElsewhereIsMeasuredAnew) {
+  constexpr int64_t kSteps = 300;
+  const auto cost = [&](const std::string& name, int64_t steps) {
+    const ProgramResult resumed = run_program(words(name, kAttention, steps));
+    EXPECT_EQ(resumed.status, 0) << resumed.err;
+    return read_result(run(name) / kResultFile).training;
+  };
+  ASSERT_TRUE(kill_in_training(words("moved", kAttention, kSteps), {run("moved")},
+                               std::chrono::milliseconds(0)));
+  int64_t step = 0;
+  change_progress("moved", [&](json& at) {
+    EXPECT_NE(at["setting"], "");
+    at["setting"] = "another machine";
+    at["train_seconds"] = 1e6;
+    at["seconds"] = 2e6;
+    at["peak_bytes"] = int64_t{1} << 50;
+    step = at["step"];
+  });
+  ASSERT_GT(step, 0);
+  const TrainingCost moved = cost("moved", kSteps);
+  EXPECT_EQ(moved.measured_from, step);
+  EXPECT_GT(moved.steps_per_second.value(), 1);
+  EXPECT_LT(moved.peak_memory_mib.value(), 1e6);
+  EXPECT_GT(moved.seconds.value(), 2e6) << "of all of it";
+  // No step is left to be measured.
+  train_and_change("ended", [](json& at) { at["setting"] = "another machine"; });
+  const TrainingCost ended = cost("ended", kFewSteps);
+  EXPECT_EQ(ended.measured_from, kFewSteps);
+  EXPECT_FALSE(ended.steps_per_second);
+  EXPECT_GT(ended.seconds.value(), 0);
+  // Where the same goes on, and in checkpoints of before, which do not say.
+  train_and_change("same", [](json&) {});
+  EXPECT_EQ(cost("same", kFewSteps).measured_from, 0);
+  train_and_change("of before", [](json& at) {
+    for (const char* key : {"setting", "measured_from", "seconds_before"}) at.erase(key);
+  });
+  const TrainingCost before = cost("of before", kFewSteps);
+  EXPECT_EQ(before.measured_from, 0);
+  EXPECT_TRUE(before.steps_per_second);
+}
+
+// Killed between the two checkpoints of an evaluation, or behind them before the best has its name.
+TEST_F(ChangedProgressTest, TheBestIsThatWhichTheLastCheckpointNames) {
+  ASSERT_EQ(run_program(words("whole", kAttention, kFewSteps)).status, 0);
+  train_and_change("early", [](json&) {});
+  TensorFile other = read_tensors(run("early") / kBestCheckpoint);
+  for (auto& [name, tensor] : other.tensors) tensor = tensor.clone();
+  json at = json::parse(other.metadata.at("progression"));
+  at["step"] = at["step"].get<int64_t>() + 1;
+  other.metadata["progression"] = at.dump();
+  write_tensors(run("early") / kNextBestCheckpoint, other);
+  EXPECT_EQ(best_checkpoint(run("early")), run("early") / kBestCheckpoint);
+  end_and_compare("early", kFewSteps);
+  train_and_change("late", [](json&) {});
+  fs::rename(run("late") / kBestCheckpoint, run("late") / kNextBestCheckpoint);
+  EXPECT_EQ(best_checkpoint(run("late")), run("late") / kNextBestCheckpoint);
+  end_and_compare("late", kFewSteps);
+  for (const char* name : {"early", "late"})
+    EXPECT_FALSE(fs::exists(run(name) / kNextBestCheckpoint)) << name;
 }
 
 class SlowTrainTest : public KilledTrainTest {};
