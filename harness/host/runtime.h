@@ -19,7 +19,7 @@ torch::Device parse_device(const std::string& text);
 int64_t use_threads(int64_t threads);
 
 /// Denormal numbers as zero in the processor's arithmetic, of LibTorch's own operators too: of this
-/// thread and of those that it starts from now on. See FlushDenormals for why.
+/// thread and of those that it starts from now on. docs/operators.md says why.
 void flush_denormals();
 
 /// Waits for a GPU's work; nothing on a CPU.

@@ -2,16 +2,46 @@
 
 #include <ATen/Parallel.h>
 
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+#endif
+
 #include <algorithm>
 #include <atomic>
 
-#include "attention_variants/ops/cpu/flush_denormals.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_scratch.h"
 #include "attention_variants/ops/cpu/kernels/gemm/serial_blas.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops::cpu {
+namespace {
+
+// While it lives, the calling thread's arithmetic reads numbers below the smallest normal one
+// (1.2e-38 in float32) as zero and returns zero for them, as bfloat16 products on AMX tiles always
+// do. x86 processors take over a hundred cycles for an operation with one, and sharp attention has
+// many: its steps otherwise take up to four times as long (docs/operators.md). Other processors
+// have no such cost, and keep them.
+class FlushDenormals {
+ public:
+#if defined(__x86_64__)
+  FlushDenormals() : before_(_mm_getcsr()) { _mm_setcsr(before_ | kFlushToZero | kInputsAreZero); }
+  ~FlushDenormals() { _mm_setcsr(before_); }
+#else
+  FlushDenormals() = default;
+  ~FlushDenormals() {}
+#endif
+  FlushDenormals(const FlushDenormals&) = delete;
+  FlushDenormals& operator=(const FlushDenormals&) = delete;
+
+ private:
+#if defined(__x86_64__)
+  static constexpr unsigned kFlushToZero = 0x8000, kInputsAreZero = 0x0040;
+  unsigned before_;
+#endif
+};
+
+}  // namespace
 
 int64_t threads_for(int64_t count) { return std::clamp<int64_t>(count, 1, at::get_num_threads()); }
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <functional>
 #include <map>
+#include <ranges>
 
 #include "harness/host/memory.h"
 #include "harness/host/runtime.h"
@@ -129,8 +130,8 @@ TEST(AddressSpaceTest, EveryMeasuringProcessHasIt) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   EXPECT_EQ(program.wait().status, 0);
-  ASSERT_EQ(seen.size(), 2u);
-  const auto& [limit, size] = std::min(seen.begin()->second, seen.rbegin()->second);
+  ASSERT_GE(seen.size(), 2u) << "more where others kept a cell waiting: it is measured again";
+  const auto [limit, size] = std::ranges::min(std::views::values(seen));
   EXPECT_GT(limit, 1024 * kMiBytes);
   EXPECT_LE(limit - size, (1024 + 2 * 128) * kMiBytes) << "two arenas of the C library";
 }

@@ -25,7 +25,8 @@ namespace fs = std::filesystem;
 const std::map<std::string, std::string> kMayBeDead = {
     {"evaluation.batch", "samples at once: of effect only where drop_last leaves some out"},
     {"standard.implementation", "two implementations of one function"},
-    {"s5.clip_eigs", "of effect only where training makes a real part positive"}};
+    {"s5.clip_eigs", "of effect only where training makes a real part positive"},
+    {"reformer: input.mask", "tay2020's reads no mask: the value says so to readers"}};
 
 // Sizes of the toy; a key of these is changed from here. Blocks and budgets fit 48 tokens.
 const std::vector<std::string> kToy = {
@@ -379,7 +380,9 @@ TEST_P(DeadKeysTrap, EverySettingHasAnEffect) {
   }
   for (const auto& [variant, own] : protocol.attention_settings.items()) {
     for (const auto& [key, value] : leaves(own)) {
-      if (!setting_lives(protocol, "text", variant, key)) dead.insert(variant + ": " + key);
+      const std::string which = variant + ": " + key;
+      if (!kMayBeDead.contains(which) && !setting_lives(protocol, "text", variant, key))
+        dead.insert(which);
     }
   }
   for (const auto& [name, entry] : protocol.tasks.items()) {
