@@ -6,6 +6,7 @@
 #include <fstream>
 #include <utility>
 
+#include "attention_variants/base/append_file.h"
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/json_text.h"
 #include "harness/host/runtime.h"
@@ -116,9 +117,7 @@ void append_try(const fs::path& run, Attempt one) {
   one.pid = getpid();
   RecordWriter writer;
   attempt_fields(writer, one);
-  std::ofstream out(run / kTriesFile, std::ios::app);
-  out << json_line(writer.object) << '\n' << std::flush;
-  if (!out) throw Error("cannot write to " + (run / kTriesFile).string() + "; is the disk full?");
+  AppendFile(run / kTriesFile).append(json_line(writer.object) + '\n');
 }
 
 double attempt_seconds(const fs::path& run) {

@@ -64,17 +64,21 @@ const suite::SuiteCell& cell_at(const Search& search, size_t attention, size_t p
   return search.suite.cells[first + seed];
 }
 
-void check_steps(const Search& search) {
+void check_costs(const Search& search) {
   for (size_t point = 0; point < search.request.points.size(); ++point) {
     const suite::SuiteCell& first = cell_at(search, 0, point);
     for (size_t attention = 1; attention < search.request.attentions.size(); ++attention) {
       const suite::SuiteCell& other = cell_at(search, attention, point);
-      const int64_t steps = suite::steps_of(first), others = suite::steps_of(other);
-      if (steps == others) continue;
-      throw UsageError(
-          fmt::format("{} would train {} steps and {} {}: a search costs every attention the same; "
-                      "give --set training.steps=N",
-                      first.config.attention.text(), steps, other.config.attention.text(), others));
+      const auto refuse = [&](int64_t here, int64_t there, const char* what, const char* key) {
+        if (here == there) return;
+        throw UsageError(fmt::format(
+            "{} would train {} {} and {} {}: a search costs every attention the same; give --set "
+            "{}=N",
+            first.config.attention.text(), here, what, other.config.attention.text(), there, key));
+      };
+      refuse(suite::steps_of(first), suite::steps_of(other), "steps", "training.steps");
+      refuse(first.config.settings.training.batch, other.config.settings.training.batch,
+             "samples a step", "training.batch");
     }
   }
 }
@@ -216,7 +220,7 @@ Search plan_search(TuneRequest request) {
   Search search{.request = std::move(request), .fingerprint = "", .suite = {}};
   search.suite = suite_of(search.request, held ? changed_since(*held, search.request.out)
                                                : std::vector<suite::ChangedFile>());
-  check_steps(search);
+  check_costs(search);
   suite::check_cells_can_read(search.suite,
                               {.task = search.request.task, .directory = search.request.data});
   search.fingerprint = open_data(search.request.data, search.request.task, /*check_hashes=*/false,

@@ -80,8 +80,8 @@ class Source {
   /// behind ("._name", ".DS_Store") is passed over.
   ///
   /// Nothing is ever written to disk. No name is taken on trust either: an absolute path, a path
-  /// with ".." and a link or device inside an archive are an Error. In a folder, links to files are
-  /// followed and links to folders are not.
+  /// with ".." and a link or device inside an archive are an Error. In a folder, links are
+  /// followed.
   void visit(const std::function<void(SourceFile&)>& use, const VisitOptions& options = {}) const;
 
  private:

@@ -294,6 +294,27 @@ TEST_F(TuneTest, RefusesWithOneLineThatHelps) {
   refused(grid, {"--set", "evaluation.dev=test"}, "give evaluation.dev=dev");
   refused("schedule.beta1_low=0,0.5", {"--set", "optimizer.lr=1e-3"},
           "schedule.beta1_low should be at most schedule.beta1_high");
+  // Settings of a protocol's own that train one attention for longer, or on more at a time.
+  const std::string own = (scratch_.path() / "own.json").string();
+  const auto with_entry = [&](const json& training) {
+    write_json(own,
+               {{"schema", "lra.protocol/1"},
+                {"name", "own"},
+                {"extends", "lra-strict"},
+                {"tasks",
+                 {{"listops",
+                   {{"attentions", {{"linear", {{"settings", {{"training", training}}}}}}}}}}}});
+    return Words{"--attentions", "standard,linear", "--protocol", own};
+  };
+  Words uneven = words("r", grid, with_entry({{"batch", 16}}));
+  const auto set = std::ranges::find_if(
+      uneven, [](const std::string& word) { return word.starts_with("training.batch="); });
+  ASSERT_NE(set, uneven.end());
+  uneven.erase(set - 1, set + 1);
+  expect_refusal(uneven, 2,
+                 "standard would train 32 samples a step and linear 16: a search costs every "
+                 "attention the same; give --set training.batch=N");
+  EXPECT_FALSE(fs::exists(out("r")));
   remove_tree(data_);
   refused(grid, {}, "lra data prepare listops --out " + data_.string(), /*status=*/1);
   expect_refusal({"tune", "--task", "listops", "--attentions", "linear", "--out", "r"}, 2,
