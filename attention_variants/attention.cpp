@@ -15,12 +15,14 @@ std::string shape_text(const torch::Tensor& t) {
   return sizes_text(t) + " " + c10::toString(t.scalar_type());
 }
 
-void check_mask(const torch::Tensor& mask, int64_t batch, int64_t length) {
+void check_mask(const torch::Tensor& mask, int64_t batch, int64_t length, torch::Device device) {
   if (!mask.defined() || mask.dim() != 2 || mask.size(0) != batch || mask.size(1) != length ||
       mask.scalar_type() != torch::kBool) {
     throw Error(fmt::format("mask should be [{},{}] Bool (true = a token), not {}", batch, length,
                             shape_text(mask)));
   }
+  if (mask.device() != device)
+    throw Error(fmt::format("mask should be on {}, not {}", device.str(), mask.device().str()));
 }
 
 torch::Tensor Attention::attend(const torch::Tensor&, const torch::Tensor&, const torch::Tensor&,
@@ -77,10 +79,14 @@ void check_attend_inputs(const torch::Tensor& q, const torch::Tensor& k, const t
       throw Error(
           fmt::format("{} should be like q, {}, not {}", name, shape_text(q), shape_text(t)));
     }
+    if (t.device() != q.device()) {
+      throw Error(fmt::format("{} should be on {} as q is, not on {}", name, q.device().str(),
+                              t.device().str()));
+    }
   };
   same(k, "k");
   same(v, "v");
-  check_mask(mask, q.size(0), q.size(2));
+  check_mask(mask, q.size(0), q.size(2), q.device());
 }
 
 }  // namespace lra

@@ -142,13 +142,13 @@ std::string shape_text(const torch::Tensor& t);
 /// beyond what float16 holds.
 bool is_computed(const torch::Tensor& x);
 
-/// Checks q, k, v [B,H,N,d] (equal shapes and dtype) and mask [B,N] bool once, at the public
-/// boundary; throws Error.
+/// Checks q, k, v [B,H,N,d] (equal shapes, dtype and device) and mask [B,N] bool once, at the
+/// public boundary; throws Error.
 void check_attend_inputs(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                          const torch::Tensor& mask);
 
-/// Checks mask [batch,length] bool; throws Error.
-void check_mask(const torch::Tensor& mask, int64_t batch, int64_t length);
+/// Checks mask [batch,length] bool on the device of what it is of; throws Error.
+void check_mask(const torch::Tensor& mask, int64_t batch, int64_t length, torch::Device device);
 
 /// Checks the shape of what an attention made of x; throws Error.
 void check_attention_result(const torch::Tensor& y, const torch::Tensor& x,

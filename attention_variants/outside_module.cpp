@@ -128,7 +128,7 @@ class OutsideLayer : public Attention {
       throw Error(
           fmt::format("x should be [B,N,{}] with N of at least 1, not {}", width_, shape_text(x)));
     }
-    check_mask(mask, x.size(0), x.size(1));
+    check_mask(mask, x.size(0), x.size(1), x.device());
     return caller_.call({x, mask}, x);
   }
 

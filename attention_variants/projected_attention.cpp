@@ -87,7 +87,7 @@ void ProjectedAttention::check_input(const torch::Tensor& x, const torch::Tensor
                     "least 1, not {}",
                     context_.width, shape_text(x)));
   }
-  check_mask(mask, x.size(0), x.size(1));
+  check_mask(mask, x.size(0), x.size(1), x.device());
 }
 
 torch::Tensor ProjectedAttention::split_heads(const torch::Tensor& joined) const {

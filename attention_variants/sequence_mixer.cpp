@@ -18,7 +18,7 @@ GatedRows SequenceMixer::forward_gated(const torch::Tensor& x, const torch::Tens
                     "least 1, not {}",
                     context_.width, shape_text(x)));
   }
-  check_mask(mask, x.size(0), x.size(1));
+  check_mask(mask, x.size(0), x.size(1), x.device());
   if (x.size(0) == 0) return {.y = x.clone()};  // nothing to mix
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   // On a CPU it is known without waiting whether there is anything to fill.

@@ -53,7 +53,7 @@ class ReformerTay2020 : public Attention {
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& mask) override {
     if (x.dim() != 3 || x.size(2) != context_.width)
       throw Error(fmt::format("x should be [B,N,{}], not {}", context_.width, shape_text(x)));
-    check_mask(mask, x.size(0), x.size(1));
+    check_mask(mask, x.size(0), x.size(1), x.device());
     const auto heads = [&](const torch::Tensor& y) {
       return y.view({x.size(0), x.size(1), context_.heads, context_.head_dim}).transpose(1, 2);
     };

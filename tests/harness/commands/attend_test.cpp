@@ -95,6 +95,11 @@ TEST(Attend, SaysWhatIsWrongWithTheInput) {
   in = example();
   replace(in, "mask", torch::zeros({2, 20}));
   EXPECT_EQ(message_of(in), "mask should be [2,20] Bool (true = a token), not [2,20] Float");
+  const torch::Tensor q = torch::zeros({2, 2, 20, 4}), mask = torch::ones({2, 20}, torch::kBool);
+  EXPECT_EQ(error_text([&] { check_attend_inputs(q, q, q, mask.to(torch::kMeta)); }),
+            "mask should be on cpu, not meta");
+  EXPECT_EQ(error_text([&] { check_attend_inputs(q, q, q.to(torch::kMeta), mask); }),
+            "v should be on cpu as q is, not on meta");
   in = example();
   replace(in, "grad_output", torch::zeros({2, 2, 20, 4}, torch::kDouble));
   EXPECT_EQ(message_of(in),
