@@ -157,11 +157,13 @@ class Script : public OutsideModule {
   }
 
   torch::Tensor call(const std::vector<torch::Tensor>& inputs) override {
+    if (buffers_.empty()) collect_buffers(loaded_.module, "");
     // As written: an optimised graph is another one from the third call on, and its results differ
     // in the last bits, so that a resumed run would not be the same.
     const torch::jit::GraphOptimizerEnabledGuard as_written(false);
+    torch::Tensor out;
     try {
-      return loaded_.module.forward({inputs.begin(), inputs.end()}).toTensor();
+      out = loaded_.module.forward({inputs.begin(), inputs.end()}).toTensor();
     } catch (const std::exception& error) {
       const std::string text = error.what(), reason = where_ + ": " + said(error);
       // TorchScript turns every failure into one kind; the two that we tell apart stay apart.
@@ -171,10 +173,32 @@ class Script : public OutsideModule {
       }
       throw Error(reason);
     }
+    for (const Buffer& buffer : buffers_) {
+      if (buffer.owner.attr(buffer.name).toTensor().is_same(buffer.tensor)) continue;
+      throw Error(fmt::format(
+          "{}: forward puts another tensor in the place of its buffer {}, and checkpoints hold the "
+          "one that it was; write into that, by copy_()",
+          where_, buffer.place));
+    }
+    return out;
   }
 
  private:
+  struct Buffer {
+    torch::jit::Module owner;
+    std::string name, place;  // in it; in the whole module
+    torch::Tensor tensor;
+  };
+
+  void collect_buffers(const torch::jit::Module& script, const std::string& place) {
+    for (const auto& item : script.named_buffers(/*recurse=*/false))
+      buffers_.push_back({script, item.name, place + item.name, item.value});
+    for (const auto& item : script.named_children())
+      collect_buffers(item.value, place + item.name + ".");
+  }
+
   LoadedScript loaded_;
+  std::vector<Buffer> buffers_;  // as checkpoints hold them
   std::string where_;
 };
 

@@ -56,6 +56,28 @@ TEST(TorchScriptTest, ComputesWhatTheSameFormulaComputesHere) {
   }
 }
 
+// Checkpoints hold the tensor that a buffer was, not one that forward puts in its place.
+TEST(TorchScriptTest, ABufferMayBeWrittenAndNotReplaced) {
+  const Scratch scratch;
+  const auto said = [&](const std::string& name, const std::string& line) {
+    torch::jit::Module script(name), part(name + "Part");
+    part.register_buffer("seen", torch::zeros({1}));
+    part.define("def forward(self, v):\n  " + line + "\n  return v + self.seen\n");
+    script.register_module("part", part);
+    script.define("def forward(self, q, k, v, mask):\n  return self.part.forward(v)\n");
+    script.save((scratch.path() / ("torchscript-" + name + ".pt")).string());
+    return error_text([&] {
+      attend_file(parse_attention(named(name, scratch.path())), attend_input(torch::kFloat));
+    });
+  };
+  EXPECT_EQ(said("Writes", "self.seen.add_(1)"), "(no error)");
+  const std::string error = said("Replaces", "self.seen = self.seen + 1");
+  EXPECT_NE(error.find("forward puts another tensor in the place of its buffer part.seen, and "
+                       "checkpoints hold the one that it was; write into that, by copy_()"),
+            std::string::npos)
+      << error;
+}
+
 TEST(TorchScriptTest, ItsParametersCanBeGivenAndHaveGradients) {
   TensorFile in = attend_input(torch::kDouble);
   const TensorFile plain = attend_file(parse_attention(named("linear")), in);
