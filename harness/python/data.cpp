@@ -65,6 +65,10 @@ struct Data {
   }
 };
 
+// Of a stream of its own: by its seed alone these would be the samples that `lra data prepare`
+// makes with it, the first ones of the training set.
+constexpr uint64_t kFresh = 0x5bd1e9955bd1e995;
+
 // `options` by the names of `lra data prepare`'s.
 void prepare(const std::string& task_name, const std::string& out, uint64_t seed, int64_t count,
              const std::map<std::string, int64_t>& numbers, const std::string& difficulty) {
@@ -73,7 +77,7 @@ void prepare(const std::string& task_name, const std::string& out, uint64_t seed
   };
   check("count", count);
   for (const auto& [name, value] : numbers) check(name, value);
-  PrepareOptions options = {.out = out, .seed = seed, .train = count, .dev = 1, .test = 1};
+  PrepareOptions options = {.out = out, .seed = seed ^ kFresh, .train = count, .dev = 1, .test = 1};
   const std::map<std::string, int64_t*> known = {{"min_length", &options.min_length},
                                                  {"max_length", &options.max_length},
                                                  {"resolution", &options.resolution}};

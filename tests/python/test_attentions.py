@@ -8,6 +8,7 @@ from unittest import mock
 
 import lra  # first: where torch is incomplete, it says so, and the tests are skipped
 import torch
+import torch.utils.checkpoint
 from torch import nn
 
 from running import program
@@ -93,6 +94,21 @@ class Attentions(unittest.TestCase):
             self.assertFalse(next(same.parameters()).requires_grad)
             next(same.parameters()).zero_()
             self.assertFalse(torch.equal(layer(x, mask), same(x, mask)))
+
+    def test_computed_again_within_a_backward_pass(self):
+        again = lambda layer, *of: torch.utils.checkpoint.checkpoint(layer, *of, use_reentrant=False)
+        x, mask = inputs()
+        x.requires_grad_()
+        layer = self.made("standard[dropout=0.5]")
+        gradients = []
+        for call in (layer, lambda *of: again(layer, *of)):
+            torch.manual_seed(3)
+            gradients.append(torch.autograd.grad(call(x, mask).square().sum(), x)[0])
+        self.assertTrue(torch.equal(*gradients))
+        # It would be another function than the one whose result was given.
+        for name in ("reformer[redraw=forward]", "performer[redraw_interval=2]"):
+            with self.assertRaisesRegex(lra.Error, "a second time within a backward pass"):
+                again(self.made(name), x, mask).sum().backward()
 
     def test_a_state_dict_of_drawn_tables_says_their_seed(self):
         x, mask = inputs()

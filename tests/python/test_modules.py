@@ -154,6 +154,20 @@ class Imports(unittest.TestCase):
             os.utime(os.path.join(folder, "lra_changed.py"), ns=(1, 1))
             self.assertEqual(self.factor(folder, "lra_changed", "# and again\n"), 123)
 
+    def test_a_helper_that_changed_alone(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.helper(folder, "lra_alone", "FACTOR = 1\n")
+            self.assertEqual(self.factor(folder, "lra_alone"), 1)
+            self.helper(folder, "lra_alone", "FACTOR = 123\n")
+            os.utime(os.path.join(folder, "lra_alone.py"), ns=(1, 1))
+            self.assertEqual(self.factor(folder, "lra_alone"), 123)
+
+    def test_what_functions_import_is_not_theirs(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.helper(folder, "lra_inner", "FACTOR = 1\n")
+            self.factor(folder, "lra_inner")  # another file's, so that it is loaded
+            self.assertIsNone(self.imports(folder, "def late():\n    import lra_inner\n"))
+            self.assertIn("lra_inner.py", self.imports(folder, "import lra_inner\n"))
 
     def imports(self, folder, text):
         file = os.path.join(folder, "mine.py")
@@ -204,6 +218,59 @@ class Imports(unittest.TestCase):
             sys.path.append(path)
             self.addCleanup(sys.path.remove, path)
             self.assertIsNone(self.imports(folder, "import lra_installed\n"))
+
+
+class Buffered(torch.nn.Module):
+    """Scales v by a buffer, then replaces it, and counts its calls in place in another."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scale", torch.ones(1))
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, q, k, v, mask):
+        out = v * self.scale
+        self.calls += 1
+        self.scale = 0.5 * self.scale + v.detach().mean()
+        return out
+
+
+class Averages(torch.nn.Module):
+    """Writes its buffers by their data, as code that keeps autograd out of it does."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("scale", torch.ones(1))
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, q, k, v, mask):
+        out = v * self.scale.clone()  # autograd knows nothing of what follows
+        self.calls.data.add_(1)
+        self.scale.data = 0.5 * self.scale + v.detach().mean()
+        return out
+
+
+class BuffersOfModules(unittest.TestCase):
+    def test_may_change_after_autograd_has_saved_them(self):
+        for made in (Buffered, Averages):
+            with self.subTest(made.__name__):
+                self.change(made)
+
+    def change(self, made):
+        file = _modules.register(made)
+        self.addCleanup(_modules.forget, file, made.__name__)
+        options = json.dumps({"file": file, "class": made.__name__})
+        made = _modules.make(options, json.dumps({"seed": 0}))
+        before = {name: tensor for name, tensor, _ in made.tensors()}
+        # The second call starts from what the first one left.
+        for calls, scale, after in ((1, 1.0, 2.5), (2, 2.5, 3.25)):
+            v = torch.full((1, 1, 3, 2), 2.0, requires_grad=True)
+            mask = torch.ones(1, 3, dtype=torch.bool)
+            made.call(v.detach(), v.detach(), v, mask).sum().backward()
+            self.assertTrue(torch.equal(v.grad, torch.full_like(v, scale)))
+            self.assertEqual((float(before["calls"]), float(before["scale"])), (calls, after))
+            for name, tensor, _ in made.tensors():
+                self.assertIs(tensor, before[name])
 
 
 class Objects(unittest.TestCase):

@@ -84,6 +84,16 @@ class Data(unittest.TestCase):
         self.assertNotEqual(texts(other), texts(self.made))
         self.assertEqual(texts(pickle.loads(pickle.dumps(same))), texts(same))
 
+    def test_are_not_those_of_prepared_data(self):
+        with tempfile.TemporaryDirectory() as folder:
+            words = ("--train", "40", "--dev", "5", "--test", "5", "--seed", "5")
+            lengths = ("--min-length", "10", "--max-length", "60")
+            program("data", "prepare", "listops", "--out", folder, *words, *lengths)
+            made = {self.made.text(i) for i in range(len(self.made))}
+            for split in ("train", "dev", "test"):
+                data = lra.dataset(f"{folder}/listops", split)
+                self.assertEqual(made & {data.text(i) for i in range(len(data))}, set())
+
     def test_length_cuts_and_pads(self):
         short = lra.generate("listops", 8, seed=5, length=20, min_length=10, max_length=60)
         batch = short.collate([short[i] for i in range(8)])
@@ -133,42 +143,9 @@ class Mixer(nn.Module):
         )
 
 
-class Buffered(nn.Module):
-    """Scales v by a buffer, then replaces it, and counts its calls in place in another."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("scale", torch.ones(1))
-        self.register_buffer("calls", torch.zeros(1))
-
-    def forward(self, q, k, v, mask):
-        out = v * self.scale
-        self.calls += 1
-        self.scale = 0.5 * self.scale + v.detach().mean()
-        return out
-
-
 class Interrupted(nn.Module):
     def forward(self, q, k, v, mask):
         raise KeyboardInterrupt
-
-
-class BuffersOfModules(unittest.TestCase):
-    def test_may_change_after_autograd_has_saved_them(self):
-        file = lra._modules.register(Buffered)
-        self.addCleanup(lra._modules.forget, file, "Buffered")
-        options = json.dumps({"file": file, "class": "Buffered"})
-        made = lra._modules.make(options, json.dumps({"seed": 0}))
-        before = {name: tensor for name, tensor, _ in made.tensors()}
-        # The second call starts from what the first one left.
-        for calls, scale, after in ((1, 1.0, 2.5), (2, 2.5, 3.25)):
-            v = torch.full((1, 1, 3, 2), 2.0, requires_grad=True)
-            mask = torch.ones(1, 3, dtype=torch.bool)
-            made.call(v.detach(), v.detach(), v, mask).sum().backward()
-            self.assertTrue(torch.equal(v.grad, torch.full_like(v, scale)))
-            self.assertEqual((float(before["calls"]), float(before["scale"])), (calls, after))
-            for name, tensor, _ in made.tensors():
-                self.assertIs(tensor, before[name])
 
 
 class Contract(unittest.TestCase):

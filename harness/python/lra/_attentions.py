@@ -36,6 +36,7 @@ class Attention(NativeModule):
         """
         self._keep_tensors()
         self._check_capture(x)
+        self._check_repeat()
         return self._native.forward(x, _mask(x, 1, mask))
 
     def attend(
@@ -44,6 +45,7 @@ class Attention(NativeModule):
         """The attention without projections: q, k, v [B,H,N,d], mask [B,N] bool -> [B,H,N,d]."""
         self._keep_tensors()
         self._check_capture(q)
+        self._check_repeat()
         return self._native.attend(q, k, v, _mask(q, 2, mask))
 
     def _check_capture(self, x: torch.Tensor) -> None:
@@ -55,6 +57,14 @@ class Attention(NativeModule):
             raise _lra.Error(
                 f"{self.name} with dropout cannot be captured in a CUDA graph: every replay would "
                 "drop the same; leave its dropout out, or call eval()"
+            )
+
+    def _check_repeat(self) -> None:
+        """A pass that draws tables anew is another function than the one whose gradient it gives."""
+        if "redraw" in self._modules and torch._C._current_graph_task_id() != -1:
+            raise _lra.Error(
+                f"{self.name} draws its tables anew as it goes: it cannot be computed a second time "
+                "within a backward pass (activation checkpointing); leave its redraw options out"
             )
 
     def extra_repr(self) -> str:

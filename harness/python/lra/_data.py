@@ -143,7 +143,8 @@ def generate(
 ) -> Dataset:
     """`count` fresh samples of a task that is generated (listops, pathfinder, pathx).
 
-    They depend on the arguments alone. min_length, max_length: tokens a sample, both excluded
+    They depend on the arguments alone, and are not those that `lra data prepare` makes with that
+    seed. min_length, max_length: tokens a sample, both excluded
     (ListOps). resolution: pixels a side; difficulty: easy, intermediate or hard (Pathfinder).
     length: the N of batches.
     """

@@ -86,9 +86,17 @@ def folder_of(module):
     return "" if _installed(folder, "") else folder
 
 
+def _run_at_once(node):
+    """What of a syntax tree runs where the source does: not what stands in functions."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            yield child
+            yield from _run_at_once(child)
+
+
 def _names_in(text, package):
     """What may be the name of a module among what a source of that package imports."""
-    for node in ast.walk(ast.parse(text)):
+    for node in _run_at_once(ast.parse(text)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -126,3 +134,15 @@ def modules_beside(module, text, folder, more=()):
         found[path] = hashlib.sha256(source).hexdigest()
         follow(sys.modules[name], source)
     return {os.path.relpath(path, folder): found[path] for path in sorted(found)}
+
+
+def as_on_disk(folder, beside):
+    """Whether the modules of a folder, as modules_beside() has them, are what they were."""
+    for name, known in beside.items():
+        try:
+            with open(os.path.join(folder, name), "rb") as file:
+                if hashlib.sha256(file.read()).hexdigest() != known:
+                    return False
+        except OSError:
+            return False
+    return True

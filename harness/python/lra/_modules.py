@@ -18,12 +18,12 @@ import types
 
 import torch
 
-from lra._imports import folder_beside, folder_of, imports_from, modules_beside
+from lra._imports import as_on_disk, folder_beside, folder_of, imports_from, modules_beside
 
 NAMED = ("file", "class", "sha256", "imports_sha256")  # options that name the class; the others are keywords
 OFFERED = ("dim", "heads", "head_dim", "max_length", "dropout", "seed")
 
-_loaded: dict = {}  # (file, sha256) -> (module, modules_beside() when it was loaded)
+_loaded: dict = {}  # (file, sha256) -> (module, its folder, modules_beside() when it was loaded)
 _registered: dict = {}  # (file, class) -> a class that was given and not named
 _files: set = set()  # of users' sources: frames in other files are left out of tracebacks
 _called = "python"  # the class that was called last: a backward function is probably its own
@@ -176,7 +176,7 @@ def _load(options):
     path, text, found = _source(options)
     where = _where(options)
     _files.add(path)
-    if (path, found) not in _loaded:
+    if (path, found) not in _loaded or not as_on_disk(*_loaded[path, found][1:]):
         before = set(sys.modules)
         with _told_by(where):
             if options["file"].endswith(".py"):
@@ -191,8 +191,8 @@ def _load(options):
                 module = importlib.import_module(options["file"])
                 folder = folder_of(module)
             beside = modules_beside(module, text, folder, set(sys.modules) - before)
-        _loaded[path, found] = module, beside
-    module, imports = _loaded[path, found]
+        _loaded[path, found] = module, folder, beside
+    module, _, imports = _loaded[path, found]
     made = getattr(module, options["class"], None)
     if not (inspect.isclass(made) and issubclass(made, torch.nn.Module)):
         classes = [
@@ -399,26 +399,25 @@ class Made:
 
     @contextlib.contextmanager
     def _copies_of_buffers(self):
-        """forward sees copies while there are gradients: autograd may save those that it reads.
-
-        What forward writes into a copy is written back at the end.
-        """
-        copies = {}  # of a buffer by its id: modules may share one
+        """While there are gradients forward sees copies, as autograd may save what it reads."""
+        copies = {}  # of a buffer by its id: modules may share one; and the buffer's version
         if torch.is_grad_enabled():
             for owner, name, buffer in self._buffers:
-                own = copies.setdefault(id(buffer), buffer.clone())
+                version = 0 if buffer.is_inference() else buffer._version
+                own, _ = copies.setdefault(id(buffer), (buffer.clone(), version))
                 owner._buffers[name] = own
         try:
             yield
         finally:
             for owner, name, buffer in self._buffers:
-                own = copies.get(id(buffer))
+                own, version = copies.get(id(buffer), (None, 0))
                 if own is None or owner._buffers.get(name) is not own:
                     continue
                 owner._buffers[name] = buffer
-                if own._version > 0:
-                    with torch.no_grad():
-                        buffer.copy_(own)
+                # What x.data writes has no version: a copy counts unless the buffer was written.
+                untouched = not buffer.is_inference() and buffer._version == version
+                if own._version > 0 or untouched:
+                    self._keep(owner, name, buffer, own)
 
     def _keep(self, owner, name, buffer, new):
         """A buffer that forward replaced: checkpoints hold the tensor that it was."""
