@@ -235,13 +235,8 @@ class Buffered(torch.nn.Module):
         return out
 
 
-class Averages(torch.nn.Module):
+class Averages(Buffered):
     """Writes its buffers by their data, as code that keeps autograd out of it does."""
-
-    def __init__(self):
-        super().__init__()
-        self.register_buffer("scale", torch.ones(1))
-        self.register_buffer("calls", torch.zeros(1))
 
     def forward(self, q, k, v, mask):
         out = v * self.scale.clone()  # autograd knows nothing of what follows
@@ -304,6 +299,11 @@ class Objects(unittest.TestCase):
             _, _, v, _ = heads()
             out = made("Mine", file="lra_test_package.mine").call(*heads())
             self.assertTrue(torch.equal(out, v * 5))
+            # It stays as it was imported: so does what is said of it.
+            with open(os.path.join(package, "parts.py"), "w") as changed:
+                changed.write("width = 6\n")
+            again = json.loads(_modules.check(named("Mine", "lra_test_package.mine")))
+            self.assertEqual(again["imports_sha256"], checked["imports_sha256"])
 
     def test_forms_of_forward(self):
         for name, expected in (("Right", True), ("Layer", False), ("Said", False)):

@@ -144,9 +144,8 @@ def generate(
     """`count` fresh samples of a task that is generated (listops, pathfinder, pathx).
 
     They depend on the arguments alone, and are not those that `lra data prepare` makes with that
-    seed. min_length, max_length: tokens a sample, both excluded
-    (ListOps). resolution: pixels a side; difficulty: easy, intermediate or hard (Pathfinder).
-    length: the N of batches.
+    seed. min_length, max_length: tokens a sample, both excluded (ListOps). resolution: pixels a
+    side; difficulty: easy, intermediate or hard (Pathfinder). length: the N of batches.
     """
     check_seed(seed)
     numbers = {"min_length": min_length, "max_length": max_length, "resolution": resolution}

@@ -23,7 +23,7 @@ from lra._imports import as_on_disk, folder_beside, folder_of, imports_from, mod
 NAMED = ("file", "class", "sha256", "imports_sha256")  # options that name the class; the others are keywords
 OFFERED = ("dim", "heads", "head_dim", "max_length", "dropout", "seed")
 
-_loaded: dict = {}  # (file, sha256) -> (module, its folder, modules_beside() when it was loaded)
+_loaded: dict = {}  # (file, sha256) -> (module, modules_beside() when it was loaded)
 _registered: dict = {}  # (file, class) -> a class that was given and not named
 _files: set = set()  # of users' sources: frames in other files are left out of tracebacks
 _called = "python"  # the class that was called last: a backward function is probably its own
@@ -176,10 +176,12 @@ def _load(options):
     path, text, found = _source(options)
     where = _where(options)
     _files.add(path)
-    if (path, found) not in _loaded or not as_on_disk(*_loaded[path, found][1:]):
+    known, is_file = _loaded.get((path, found)), options["file"].endswith(".py")
+    # A module that Python finds by its name stays as it was imported, and so do its hashes.
+    if not known or (is_file and not as_on_disk(folder_beside(path), known[1])):
         before = set(sys.modules)
         with _told_by(where):
-            if options["file"].endswith(".py"):
+            if is_file:
                 name = "lra_attention_" + os.path.basename(path)[:-3]
                 module = types.ModuleType(name)
                 module.__file__ = path
@@ -191,8 +193,8 @@ def _load(options):
                 module = importlib.import_module(options["file"])
                 folder = folder_of(module)
             beside = modules_beside(module, text, folder, set(sys.modules) - before)
-        _loaded[path, found] = module, folder, beside
-    module, _, imports = _loaded[path, found]
+        _loaded[path, found] = known = module, beside
+    module, imports = known
     made = getattr(module, options["class"], None)
     if not (inspect.isclass(made) and issubclass(made, torch.nn.Module)):
         classes = [
