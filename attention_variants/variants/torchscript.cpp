@@ -139,7 +139,9 @@ void collect(const torch::jit::Module& script, const std::string& place,
 class Script : public OutsideModule {
  public:
   explicit Script(LoadedScript loaded)
-      : loaded_(std::move(loaded)), where_(where_of(loaded_.options)) {}
+      : loaded_(std::move(loaded)), where_(where_of(loaded_.options)) {
+    for (const torch::Tensor& buffer : loaded_.module.buffers()) buffers_.push_back(buffer);
+  }
 
   bool takes_heads() const override { return loaded_.inputs == 4; }
 
@@ -157,7 +159,6 @@ class Script : public OutsideModule {
   }
 
   torch::Tensor call(const std::vector<torch::Tensor>& inputs) override {
-    if (buffers_.empty()) collect_buffers(loaded_.module, "");
     // As written: an optimised graph is another one from the third call on, and its results differ
     // in the last bits, so that a resumed run would not be the same.
     const torch::jit::GraphOptimizerEnabledGuard as_written(false);
@@ -173,33 +174,21 @@ class Script : public OutsideModule {
       }
       throw Error(reason);
     }
-    for (const Buffer& buffer : buffers_) {
-      if (buffer.owner.attr(buffer.name).toTensor().is_same(buffer.tensor)) continue;
+    size_t i = 0;
+    for (const auto& buffer : loaded_.module.named_buffers()) {
+      if (buffer.value.is_same(buffers_.at(i++))) continue;
       throw Error(fmt::format(
           "{}: forward puts another tensor in the place of its buffer {}, and checkpoints hold the "
           "one that it was; write into that, by copy_()",
-          where_, buffer.place));
+          where_, buffer.name));
     }
     return out;
   }
 
  private:
-  struct Buffer {
-    torch::jit::Module owner;
-    std::string name, place;  // in it; in the whole module
-    torch::Tensor tensor;
-  };
-
-  void collect_buffers(const torch::jit::Module& script, const std::string& place) {
-    for (const auto& item : script.named_buffers(/*recurse=*/false))
-      buffers_.push_back({script, item.name, place + item.name, item.value});
-    for (const auto& item : script.named_children())
-      collect_buffers(item.value, place + item.name + ".");
-  }
-
   LoadedScript loaded_;
-  std::vector<Buffer> buffers_;  // as checkpoints hold them
   std::string where_;
+  std::vector<torch::Tensor> buffers_;  // as checkpoints hold them
 };
 
 TorchScriptOptions read_options(const json& given) {

@@ -36,10 +36,9 @@ Config attend_config(const AttendOptions& options, const TensorFile& in) {
 
 // One attention alone is given no model, data or optimizer: a value of theirs would be read by
 // nothing.
-void check_read(const std::vector<std::string>& sets) {
+void check_read(const Config& config) {
   constexpr const char* kRead[] = {"model.padded_rows", "model.causal", "input.mask", "kernels"};
-  for (const std::string& set : sets) {
-    const std::string key = set.substr(0, set.find('='));
+  for (const std::string& key : config.overridden) {
     if (std::ranges::count(kRead, key) > 0) continue;
     throw UsageError(fmt::format(
         "--set {}: --scope attention reads {} alone; give --scope model, or options of the "
@@ -53,8 +52,8 @@ TensorFile attend(const AttendOptions& options, const TensorFile& in) {
   if (!model && options.protocol.empty() && options.task.empty() && options.sets.empty())
     return attend_file(parse_attention(options.attention), in, options.seed);
   const Config config = attend_config(options, in);
-  if (!model) check_read(options.sets);
   if (model) return attend_model(config, in);
+  check_read(config);
   const Settings& settings = config.settings;
   return attend_file({.name = config.attention.name, .options = config.attention_options}, in,
                      options.seed,

@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
-#include <limits>
 #include <map>
 #include <set>
 
@@ -58,9 +57,9 @@ std::vector<std::string> cut_of(const Config& config, double fraction, const std
   if (t.evaluate_every > steps || !group.empty())
     set("training.evaluate_every", std::min(t.evaluate_every, steps));
   if (s.warmup > 0) {
+    int64_t warmup = scaled(s.warmup, fraction, 1);
     // Some kinds take a warm-up of no fewer steps than the run has, and keep it so.
-    const int64_t most = s.warmup < t.steps ? steps - 1 : std::numeric_limits<int64_t>::max(),
-                  warmup = std::min(scaled(s.warmup, fraction, 1), most);
+    if (s.warmup < t.steps) warmup = std::min(warmup, steps - 1);
     set("schedule.warmup", warmup);
     if (s.kind == ScheduleKind::rsqrt && warmup != s.warmup) {
       add_rates(config.settings,

@@ -59,13 +59,13 @@ void say_end(const Result& result) {
     return;
   }
   const Accuracy& accuracy = result.test ? *result.test : result.dev.value();
-  host::say(
-      fmt::format("{} {} {:.2f}% (95% interval {:.2f} to {:.2f}) with the checkpoint of step {} · "
-                  "{:.3g} steps/s{}",
-                  result.test ? "test" : "dev", metric_words(result.metric),
-                  100 * accuracy.accuracy, 100 * accuracy.ci95.low, 100 * accuracy.ci95.high,
-                  result.best_step.value_or(-1), result.training.steps_per_second.value_or(0),
-                  result.test ? "" : " · not tested (evaluation.test false)"));
+  const auto rate = result.training.steps_per_second;
+  const std::string speed = rate ? fmt::format(" · {:.3g} steps/s", *rate) : "";
+  host::say(fmt::format(
+      "{} {} {:.2f}% (95% interval {:.2f} to {:.2f}) with the checkpoint of step {}{}{}",
+      result.test ? "test" : "dev", metric_words(result.metric), 100 * accuracy.accuracy,
+      100 * accuracy.ci95.low, 100 * accuracy.ci95.high, result.best_step.value_or(-1), speed,
+      result.test ? "" : " · not tested (evaluation.test false)"));
 }
 
 std::string out_of_memory(const Settings& settings, int64_t step, const std::string& evaluated) {

@@ -92,13 +92,13 @@ void begin_measures(TrainState& at) {
 TrainingCost training_cost(const TrainRequest& request, const TrainState& at) {
   TrainingCost cost;
   const Settings& settings = request.config.settings;
+  if (at.train_seconds > 0 || at.measured_from > 0) cost.seconds = at.seconds;
   if (at.train_seconds > 0) {
     const double steps = static_cast<double>(at.step - at.measured_from);
     const double tokens = static_cast<double>(settings.training.batch * settings.input.length *
                                               task(request.config.task).inputs);
-    cost = {.seconds = at.seconds,
-            .steps_per_second = steps / at.train_seconds,
-            .tokens_per_second = steps * tokens / at.train_seconds};
+    cost.steps_per_second = steps / at.train_seconds;
+    cost.tokens_per_second = steps * tokens / at.train_seconds;
     // 0 where LibTorch cannot tell what a GPU holds.
     const auto mib = [](int64_t bytes) -> std::optional<double> {
       if (bytes > 0) return static_cast<double>(bytes) / host::kMiB;
@@ -110,8 +110,6 @@ TrainingCost training_cost(const TrainRequest& request, const TrainState& at) {
                  seconds = at.seconds - at.seconds_before;
     if (threads > 0 && seconds > 0 && request.device.is_cpu())
       cost.others = std::clamp(at.waited_seconds / (seconds * threads), 0.0, 1.0);
-  } else if (at.measured_from > 0) {
-    cost.seconds = at.seconds;
   }
   cost.measured_from = at.measured_from;
   cost.sharing = std::max(request.sharing, at.sharing);
