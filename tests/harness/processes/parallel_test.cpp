@@ -55,6 +55,10 @@ class ParallelTest : public testing::Test {
   ProgramResult processes(int count, const Words& lra_words) const {
     return Program(mpirun_words(as_processes(count, lra_words)), mpirun_).wait();
   }
+  static void run_alone(const Words& lra_words) {
+    const ProgramResult result = run_program(lra_words);
+    ASSERT_EQ(result.status, 0) << result.text();
+  }
   fs::path run(const std::string& name) const { return scratch_.path() / name; }
 
   Scratch scratch_;
@@ -102,8 +106,8 @@ void expect_equal_to_rounding(const fs::path& a, const fs::path& b) {
 TEST_F(ParallelTest, GradientsAndRunsAreThoseOfOneProcess) {
   const Words one_step = {"training.batch=10", "schedule.kind=constant"},
               steps = {"training.batch=10", "optimizer.clip_norm=1"};
-  ASSERT_EQ(run_program(words("one1", "standard", 1, one_step)).status, 0);
-  ASSERT_EQ(run_program(words("one", "standard", 8, steps)).status, 0);
+  ASSERT_NO_FATAL_FAILURE(run_alone(words("one1", "standard", 1, one_step)));
+  ASSERT_NO_FATAL_FAILURE(run_alone(words("one", "standard", 8, steps)));
   for (const int count : {2, 4}) {
     const std::string name = std::to_string(count);
     SCOPED_TRACE(name + " processes");
@@ -142,8 +146,8 @@ TEST_F(ParallelTest, GradientsAndRunsAreThoseOfOneProcess) {
 TEST_F(ParallelTest, MicroBatchesOfSharesAreThoseOfTheBatch) {
   const std::string attention = "performer[redraw_interval=4]";
   const Words sets = {"training.batch=10", "model.dropout=0"};
-  ASSERT_EQ(run_program(words("one", attention, 6, sets + Words{"training.micro_batch=5"})).status,
-            0);
+  ASSERT_NO_FATAL_FAILURE(
+      run_alone(words("one", attention, 6, sets + Words{"training.micro_batch=5"})));
   const ProgramResult result =
       processes(3, words("three", attention, 6, sets + Words{"training.micro_batch=2"}));
   ASSERT_EQ(result.status, 0) << result.text();
@@ -156,7 +160,7 @@ TEST_F(ParallelTest, EvaluationIsExactlyThatOfOneProcess) {
   for (const std::string attention :
        {"linformer[projected_length=8]", "nystrom[num_landmarks=8]"}) {
     const std::string name = attention.substr(0, 3);
-    ASSERT_EQ(run_program(words(name, attention, 8)).status, 0);
+    ASSERT_NO_FATAL_FAILURE(run_alone(words(name, attention, 8)));
     for (const std::string split : {"test", "train"}) {
       const Words evaluate = {"evaluate", run(name).string(), "--split", split,
                               "--json",   "--threads",        "1"};
