@@ -197,6 +197,10 @@ void submit_suite(const SuiteOptions& options) {
         "at a time, --gpus what each gets");
   check_records_read(options);
   const suite::SlurmOptions& cluster = options.cluster;
+  if (options.device.starts_with("cuda:")) {
+    throw UsageError("--device " + options.device +
+                     ": the cluster chooses the GPU of a job; give --gpus, or --device cuda");
+  }
   if (!cluster.gpus.empty() && options.device == "cpu" && options.command->count("--device") > 0)
     throw UsageError("--gpus " + cluster.gpus + " and --device cpu: give one of the two");
   if (cluster.cpus > 0 && options.threads > 0 && cluster.cpus != options.threads) {

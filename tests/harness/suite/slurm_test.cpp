@@ -72,6 +72,14 @@ TEST_F(SuiteSlurmTest, ProcessorsThatAreNotTheThreadsAreRefused) {
   EXPECT_FALSE(fs::exists(out("s")));
 }
 
+TEST_F(SuiteSlurmTest, AGpuOfThisHostIsRefused) {
+  const std::vector<std::vector<std::string>> asked = {{}, {"--gpus", "1"}};
+  for (const auto& gpus : asked)
+    expect_refusal(submission(with({"--device", "cuda:1"}, gpus)), 2,
+                   "--device cuda:1: the cluster chooses the GPU of a job; give --gpus");
+  EXPECT_FALSE(fs::exists(out("s")));
+}
+
 TEST_F(SuiteSlurmTest, SubmitsArraysAndAReportThatFollowsThem) {
   const OwnPath path(bin_);
   const fs::path asked = scratch_.path() / "asked";
