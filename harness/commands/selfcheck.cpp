@@ -50,7 +50,7 @@ void add_selfcheck_command(CLI::App& app) {
   command->add_option("--device", request.device, "cpu, cuda or cuda:N")->capture_default_str();
   command
       ->add_option("--minutes", request.minutes,
-                   "After these nothing more is begun, and what was not checked counts as failed")
+                   "After these what runs is ended, and what was not checked counts as failed")
       ->check(number_in(0.01, 1e6))
       ->capture_default_str();
   command

@@ -21,10 +21,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double now_seconds() {
-  return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
-}
-
 struct Ticks {
   int64_t busy = 0;    // on anything
   int64_t stolen = 0;  // taken by a hypervisor for its other guests
@@ -103,14 +99,15 @@ std::optional<double> megahertz(const std::vector<int>& processors) {
 
 }  // namespace
 
-std::optional<double> waited_seconds() {
+std::optional<ReadySeconds> ready_seconds() {
   std::error_code error;
-  double sum = 0;
+  ReadySeconds sum;
   int64_t count = 0;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", error)) {
     double ran = 0, waited = 0;  // nanoseconds
     if (!(std::ifstream(task.path() / "schedstat") >> ran >> waited)) continue;
-    sum += waited * 1e-9;
+    sum.ran += ran * 1e-9;
+    sum.waited += waited * 1e-9;
     ++count;
   }
   if (count == 0) return std::nullopt;
@@ -160,27 +157,26 @@ double reference_work() {
 
 MachineWatch::MachineWatch(std::vector<int> processors, int64_t threads)
     : processors_(processors.empty() ? all_used_by(threads) : std::move(processors)),
-      threads_(static_cast<double>(std::max<int64_t>(threads, 1))),
       reference_(reference_work()),
-      begin_(now_seconds()),
-      waited_(waited_seconds()),
+      ready_(ready_seconds()),
       stolen_(stolen_ticks(processors_)) {}
 
 MachineWatch::Seen MachineWatch::stop() const {
-  const double available = (now_seconds() - begin_) * threads_;
-  const std::optional<double> waited = waited_seconds();
+  const std::optional<ReadySeconds> ready = ready_seconds();
   // A hypervisor's account comes in whole ticks: one or two more say nothing.
   const int64_t stolen = stolen_ticks(processors_) - stolen_;
   const double tick = 1.0 / static_cast<double>(sysconf(_SC_CLK_TCK));
   Seen seen;
   seen.mhz = megahertz(processors_);
   seen.reference = {reference_, reference_work()};
-  if (waited && waited_ && available > 0) {
-    const double lost = *waited - *waited_ + (stolen > 2 ? static_cast<double>(stolen) * tick : 0);
-    seen.others = std::clamp(lost / available, 0.0, 1.0);
+  if (ready && ready_) {
+    const double lost =
+        ready->waited - ready_->waited + (stolen > 2 ? static_cast<double>(stolen) * tick : 0);
+    const double all = ready->ran - ready_->ran + lost;
+    if (all > 0) seen.others = std::clamp(lost / all, 0.0, 1.0);
   }
   if (seen.others.value_or(0) > kTolerance) {
-    seen.noisy = fmt::format("others took {:.0f} % of the processors", 100 * *seen.others);
+    seen.noisy = fmt::format("others took {:.0f} % of the processors' time", 100 * *seen.others);
   } else if (std::abs(seen.reference.high / seen.reference.low - 1) > kTolerance) {
     seen.noisy = fmt::format("the processor's speed changed by {:+.0f} %",
                              100 * (seen.reference.low / seen.reference.high - 1));

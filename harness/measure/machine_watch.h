@@ -23,6 +23,15 @@ std::vector<std::pair<std::string, std::string>> pinned_environment(
 /// refuses.
 bool pin_process(const std::vector<int>& processors);
 
+/// Seconds of all threads of this process, since they began.
+struct ReadySeconds {
+  double ran = 0;
+  double waited = 0;  // ready to run while others ran
+};
+
+/// Absent where the system does not say.
+std::optional<ReadySeconds> ready_seconds();
+
 /// Watches processors from its construction to stop().
 class MachineWatch {
  public:
@@ -30,9 +39,9 @@ class MachineWatch {
   MachineWatch(std::vector<int> processors, int64_t threads);
 
   struct Seen {
-    std::optional<double> others;  // part of the processors' time for which this process's threads
-                                   // were ready and others ran, 0 to 1; absent where the system
-                                   // does not say
+    std::optional<double> others;  // part, 0 to 1, of the time for which this process's threads
+                                   // ran or were ready to, in which others ran; absent where the
+                                   // system does not say
     std::optional<double> mhz;     // as the system says, mean over the processors at the end
     stats::Interval reference;     // ms of reference_work() before and after
     std::string noisy;             // why these are no quiet conditions; "" = they are
@@ -43,15 +52,10 @@ class MachineWatch {
 
  private:
   std::vector<int> processors_;  // all that the work can be on; empty: not known
-  double threads_;
-  double reference_, begin_;      // milliseconds, seconds
-  std::optional<double> waited_;  // seconds
-  int64_t stolen_;                // clock ticks
+  double reference_;             // milliseconds
+  std::optional<ReadySeconds> ready_;
+  int64_t stolen_;  // clock ticks
 };
-
-/// Seconds, since they began, for which this process's threads were ready to run and others ran;
-/// absent where the system does not say.
-std::optional<double> waited_seconds();
 
 /// Milliseconds of a fixed chain of dependent operations, best of three: as the processor's clock
 /// slows down, or another thread shares its core, it takes longer. About half a millisecond each.

@@ -73,8 +73,8 @@ Measurement measure(const std::function<void()>& work, torch::Device device,
   };
 
   Measurement result;
-  const auto warm_up = Clock::now();
   std::vector<double> calls = {timed()};
+  const auto warm_up = Clock::now();  // the first call's loading of kernels is no warm-up
   const int64_t start = host::live_bytes(device);
   host::reset_peak_bytes(device);
   calls.push_back(timed());
@@ -94,8 +94,10 @@ Measurement measure(const std::function<void()>& work, torch::Device device,
     const auto count = static_cast<int64_t>(result.samples.size());
     const double seconds = milliseconds_since(begin) / 1000;
     if (count < limits.fewest) return false;
-    if (count >= limits.most || seconds > limits.seconds) return true;
-    if (count < next_look || seconds < limits.least_seconds) return false;
+    if (seconds > limits.seconds) return true;
+    if (seconds < limits.least_seconds) return false;
+    if (count >= limits.most) return true;
+    if (count < next_look) return false;
     next_look = count + (count + 3) / 4;  // a look costs as much as a thousand medians
     return stats::bootstrap_median(result.samples).precision() <= limits.precision;
   };

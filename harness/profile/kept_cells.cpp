@@ -26,14 +26,18 @@ void check_same_work(const Profile& known, const Profile& now, const std::filesy
     refuse(fmt::format("with other settings of protocol {} than it has now", known.protocol));
 }
 
+std::string other_method(const Profile& known, const json& method) {
+  const auto pinned = known.method.find("pinned"), flushed = known.method.find("l2_flush_bytes");
+  if (flushed != known.method.end() && *flushed != method.at("l2_flush_bytes"))
+    return fmt::format("with {} bytes flushed between calls", text_from_value(*flushed));
+  if (pinned != known.method.end() && pinned->is_null() != method.at("pinned").is_null())
+    return pinned->is_null() ? "with threads that were not pinned" : "with pinned threads";
+  return "";
+}
+
 void check_same_method(const Profile& known, const json& method,
                        const std::filesystem::path& file) {
-  const auto pinned = known.method.find("pinned"), flushed = known.method.find("l2_flush_bytes");
-  std::string what;
-  if (pinned != known.method.end() && pinned->is_null() != method.at("pinned").is_null())
-    what = pinned->is_null() ? "with threads that were not pinned" : "with pinned threads";
-  if (flushed != known.method.end() && *flushed != method.at("l2_flush_bytes"))
-    what = fmt::format("with {} bytes flushed between calls", text_from_value(*flushed));
+  const std::string what = other_method(known, method);
   if (what.empty()) return;
   throw Error(
       fmt::format("{} has passes of {} N={} measured {}; give the same options, or another --out",

@@ -12,8 +12,12 @@ namespace lra::profile {
 /// that says what differs.
 void check_same_work(const Profile& known, const Profile& now, const std::filesystem::path& file);
 
+/// How the passes of `known` were measured, as "with pinned threads", where `method`,
+/// Profile::method of passes to come, has that otherwise; "" where it has not.
+std::string other_method(const Profile& known, const json& method);
+
 /// Passes of one cell are all pinned, or none, and flush as much: throws Error where those of
-/// `known` are not as `method`, Profile::method of the passes to come, has it.
+/// `known` are not as `method` has it.
 void check_same_method(const Profile& known, const json& method, const std::filesystem::path& file);
 
 }  // namespace lra::profile

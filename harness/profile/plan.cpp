@@ -17,6 +17,7 @@
 #include "lra/config/preset.h"
 #include "lra/config/protocol.h"
 #include "lra/data/task.h"
+#include "results/analysis/changed_settings.h"
 #include "results/analysis/profile_cells.h"
 
 namespace lra::profile {
@@ -76,6 +77,21 @@ ops::Dtype parse_dtype(const std::string& word) {
   return *dtype;
 }
 
+// A step of a profile is one batch through the model and AdamW: a setting that it does not read
+// would name a table of what was not measured.
+void check_read(const std::vector<std::string>& sets) {
+  for (const std::string& set : sets) {
+    const std::string key = split_override(set).first;
+    if (key == "training.batch") throw UsageError("--set " + key + ": of a profile it is --batch");
+    if (key.starts_with("model.") || key.starts_with("input.") || key == "kernels" ||
+        key == "training.objective")
+      continue;
+    throw UsageError("--set " + key +
+                     ": a profile reads model.*, input.*, kernels and training.objective alone; "
+                     "the time of a whole training is in the records of lra train");
+  }
+}
+
 // What all cells of a request have in common; `length`, `batch` and `attention` are still to come.
 ProfileCell common_cell(const ProfileRequest& given, const Preset& preset) {
   ProfileCell cell{.heads = preset.heads,
@@ -99,7 +115,7 @@ ProfileCell common_cell(const ProfileRequest& given, const Preset& preset) {
   return cell;
 }
 
-// The largest power of two, at most 65,536, that one call of `cell` as a batch keeps within
+// The largest power of two, at most 65,536, that calls of `cell` as a batch keep within
 // `memory_limit` bytes, weights and inputs included; 0 where one sample is too much. Tried out in
 // processes of their own.
 int64_t largest_batch(const ProfileCell& cell, const ProfilePlan& plan, int64_t memory_limit) {
@@ -119,28 +135,33 @@ int64_t largest_batch(const ProfileCell& cell, const ProfilePlan& plan, int64_t 
     }
     return told;
   };
-  // Bytes are a constant and a part that grows with the batch: two small batches tell both.
+  // Bytes are about a constant and a part that grows with the batch: two small batches tell both.
   const std::optional<int64_t> one = bytes(1), two = bytes(2);
   if (!one || *one > memory_limit) return 0;
   int64_t batch = 1;
   while (batch < 65536 && two &&
          *one + (2 * batch - 1) * std::max<int64_t>(*two - *one, 0) <= memory_limit)
     batch *= 2;
+  // The highest of several moments may be another one at that size.
+  const auto fits = [&] {
+    const std::optional<int64_t> all = bytes(batch);
+    return all && *all <= memory_limit;
+  };
+  while (batch > 2 && !fits()) batch /= 2;
   return batch;
 }
 
-// The batch that an earlier call into the same file found for the cell; 0 where there is none: what
-// fits is other from minute to minute, and the cell would be another one.
-int64_t batch_before(ProfileCell cell, const ProfilePlan& plan,
-                     const std::vector<Profile>& records) {
+// What an earlier call into the same file has of the cell with the batch that it found, or null:
+// what fits is other from minute to minute, and the cell would be another one.
+const Profile* found_before(ProfileCell cell, const ProfilePlan& plan,
+                            const std::vector<Profile>& records) {
   const torch::Device device = host::parse_device(plan.device);
   for (const Profile& record : records) {
     if (record.batch_policy != cell.batch_policy || record.length != cell.length) continue;
     cell.batch = record.batch;
-    if (identity(profile_record(cell, device, plan.threads)) == identity(record))
-      return record.batch;
+    if (identity(profile_record(cell, device, plan.threads)) == identity(record)) return &record;
   }
-  return 0;
+  return nullptr;
 }
 
 void find_largest_batches(ProfilePlan& plan) {
@@ -149,9 +170,12 @@ void find_largest_batches(ProfilePlan& plan) {
   const int64_t limit =
       plan.memory_limit > 0 ? plan.memory_limit : room_on(plan.device, plan.timeout);
   for (ProfileCell& cell : plan.cells) {
-    if (const int64_t known = batch_before(cell, plan, records); known > 0) {
-      cell.batch = known;
-      continue;
+    if (const Profile* known = found_before(cell, plan, records)) {
+      if (!plan.again || known->status == Status::ok) {
+        cell.batch = known->batch;
+        continue;
+      }
+      plan.dropped.push_back(identity(*known));
     }
     cell.batch = 1;
     cell.batch = std::max<int64_t>(largest_batch(cell, plan, limit), 1);
@@ -191,8 +215,6 @@ ProfilePlan plan_profile(const ProfileRequest& request, ProfilePlan plan) {
     throw UsageError("--protocol is of --scope model, and of a batch that nothing else gives");
   if (common.scope != ProfileScope::model && batched && !request.task.empty())
     throw UsageError("--task is of --scope model, and of a batch that nothing else gives");
-  if (!plan.peers.empty() && plan.device != "cpu")
-    throw UsageError("--peers measures on the CPU: choose --device cpu");
   plan.threads = host::use_threads(plan.threads);
   if (plan.passes == 0) plan.passes = plan.seconds < kRough ? 1 : 3;
   const std::string list = request.attentions.empty() ? preset.attentions : request.attentions;
@@ -209,10 +231,20 @@ ProfilePlan plan_profile(const ProfileRequest& request, ProfilePlan plan) {
       plan.cells.push_back(std::move(cell));
     }
   }
+  check_read(request.sets);
   check_meant_once(plan.cells);
   // Only now, as it is work: what is wrong was found above.
   if (batch.kind == BatchRule::Kind::largest) find_largest_batches(plan);
-  if (!plan.peers.empty()) plan.cells = with_peers(plan.cells, list_peers(plan.peers));
+  if (!plan.peers.empty()) {
+    const size_t own = plan.cells.size();
+    plan.cells = with_peers(plan.cells, list_peers(plan.peers));
+    if (plan.cells.size() == own) {
+      host::say(
+          fmt::format("--peers {}: none of its packages has these attentions in scope {} and "
+                      "{}; see {} --list",
+                      plan.peers, common.scope, common.dtype, plan.peers));
+    }
+  }
   return plan;
 }
 

@@ -25,6 +25,8 @@ struct ProfilePlan {
   uint64_t seed = 0;         // of the order
   bool pin = true;           // threads to processors
   bool again = false;        // drop what the file holds of cells that failed or stayed noisy
+  // Identities that `again` drops, too: failed cells whose batch is tried out anew.
+  std::vector<std::string> dropped;
 };
 
 /// The cells that are wanted. Empty, absent or 0: the preset's, or of scope model the protocol's.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
 #include <random>
 #include <set>
@@ -48,7 +49,7 @@ class ProfileRunner {
         store_(plan.out, keys()),
         progress_(plan.cells.size()) {
     if (plan.pin) processors_ = processors_for(threads_);
-    if (plan.again) store_.drop_failed();
+    if (plan.again) store_.drop_failed(plan.dropped);
     for (size_t i = 0; i < plan.cells.size(); ++i) {
       const Profile* known = store_.find(i);
       if (known != nullptr) {
@@ -56,6 +57,7 @@ class ProfileRunner {
         if (is_done(*known, plan.passes)) {
           ++finished_;
           kept_failures_ += known->status == Status::ok ? 0 : 1;
+          note_method(*known);
         } else {
           check_same_method(*known, method(), plan.out);
         }
@@ -71,8 +73,11 @@ class ProfileRunner {
                       "such cells anew",
                       kept_failures_, kept_failures_ == 1 ? "" : "s",
                       kept_failures_ == 1 ? "s" : "", plan_.out.string()));
-    if (finished_ < static_cast<int64_t>(plan_.cells.size())) roofline_ = ask_roofline();
+    for (const auto& [how, count] : kept_otherwise_)
+      host::say(fmt::format("{} has {} of these cells measured {}; another --out has them as asked",
+                            plan_.out.string(), count, how));
     if (finished_ < static_cast<int64_t>(plan_.cells.size())) {
+      roofline_ = ask_roofline();
       host::say(
           fmt::format("{} cells in passes of one process each; a noisy cell gets up to {} more",
                       plan_.cells.size(), plan_.passes));
@@ -111,6 +116,16 @@ class ProfileRunner {
     for (const ProfileCell& cell : plan_.cells)
       keys.push_back(identity(profile_record(cell, device_, threads_)));
     return keys;
+  }
+
+  // Of a cell that has its passes: what is asked of it now and was not then.
+  void note_method(const Profile& known) {
+    const json now = method();
+    std::string how = other_method(known, now);
+    const auto seconds = known.method.find("seconds");
+    if (how.empty() && seconds != known.method.end() && *seconds != now.at("seconds"))
+      how = "with --seconds " + text_from_value(*seconds);
+    if (!how.empty()) ++kept_otherwise_[how];
   }
 
   int64_t memory_limit() const {
@@ -212,7 +227,10 @@ class ProfileRunner {
                                                .seconds = plan_.seconds,
                                                .processors = processors_},
                                               plan_.timeout);
-    if (answer.value.is_null()) return std::nullopt;
+    if (answer.value.is_null()) {
+      host::say("not known what this machine does at best: " + answer.reason);
+      return std::nullopt;
+    }
     const Roofline roofline{.gflops = answer.value.at("gflops"),
                             .gigabytes_per_second = answer.value.at("gigabytes_per_second")};
     host::say(
@@ -254,6 +272,7 @@ class ProfileRunner {
   PassProgress progress_;
   std::optional<Roofline> roofline_;
   int64_t finished_ = 0, kept_failures_ = 0;
+  std::map<std::string, int64_t> kept_otherwise_;  // how they were measured -> cells
 };
 
 }  // namespace

@@ -27,8 +27,8 @@ Profile profile_cell(const ProfileCell& cell, torch::Device device, int64_t thre
 /// cell throws.
 std::function<void()> call_of(const ProfileCell& cell, torch::Device device);
 
-/// The most bytes of tensors that one call of this cell holds, weights and inputs included; throws
-/// what the call throws.
+/// The most bytes of tensors that calls of this cell hold, weights, inputs and the optimizer's
+/// state included; throws what a call throws.
 int64_t peak_bytes_of_call(const ProfileCell& cell, torch::Device device, int64_t memory_limit);
 
 /// The variant's own account of the bytes that a core cell takes; -1 where there is none: on GPUs,

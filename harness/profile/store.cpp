@@ -29,10 +29,11 @@ ProfileStore::ProfileStore(std::filesystem::path file, std::vector<std::string> 
   const AtomicFile writable(file_);  // a folder that is missing or read-only is found at once
 }
 
-void ProfileStore::drop_failed() {
-  std::erase_if(records_, [this](const Profile& record) {
+void ProfileStore::drop_failed(const std::vector<std::string>& others) {
+  std::erase_if(records_, [&](const Profile& record) {
     const bool failed = record.status != Status::ok || !record.noisy.empty();
-    return failed && std::ranges::count(keys_, identity(record)) > 0;
+    const std::string key = identity(record);
+    return failed && (std::ranges::count(keys_, key) > 0 || std::ranges::count(others, key) > 0);
   });
 }
 

@@ -21,8 +21,8 @@ class ProfileStore {
   /// is not a profile or cannot be written.
   ProfileStore(std::filesystem::path file, std::vector<std::string> keys);
 
-  /// Drops what failed or stayed noisy.
-  void drop_failed();
+  /// Drops what failed or stayed noisy of the keys and of `others`.
+  void drop_failed(const std::vector<std::string>& others);
   /// The record of the plan's cell `i`, or null; it moves at the next insert().
   Profile* find(size_t i);
   /// Adds the record of cell `i`, which has none.

@@ -15,7 +15,7 @@ struct SelfcheckRequest {
   std::vector<std::string> checks;        // empty: all
   std::string device = "cpu";             // cpu, cuda or cuda:N
   int64_t threads = 0;                    // 0 = all processors
-  double minutes = 5;                     // after these nothing more is begun
+  double minutes = 5;                     // after these what runs is ended
   std::filesystem::path out;              // JSONL; must not be there yet
 };
 

@@ -6,11 +6,19 @@
 #include "harness/measure/machine_watch.h"
 
 namespace lra {
+namespace {
+
+std::optional<double> waited_seconds() {
+  const std::optional<measure::ReadySeconds> ready = measure::ready_seconds();
+  return ready ? std::optional(ready->waited) : std::nullopt;
+}
+
+}  // namespace
 
 void CostMeter::begin() {
   host::reset_peak_bytes(device_);
   begin_ = Clock::now();
-  waited_ = measure::waited_seconds();
+  waited_ = waited_seconds();
 }
 
 double CostMeter::seconds() const {
@@ -20,7 +28,7 @@ double CostMeter::seconds() const {
 void CostMeter::count(TrainState& at) {
   at.seconds += seconds();
   begin_ = Clock::now();
-  const std::optional<double> waited = measure::waited_seconds();
+  const std::optional<double> waited = waited_seconds();
   if (waited && waited_) at.waited_seconds += std::max(*waited - *waited_, 0.0);
   waited_ = waited;
   take_peak(at.peak_bytes);

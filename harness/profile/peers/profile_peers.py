@@ -12,6 +12,7 @@ lie within 5 % of each other, samples until the median's bootstrap interval is w
   lra counts at the allocator. Both see tensors alone, and the same ones. On a GPU both ask LibTorch's allocator.
 - The fixed chain of operations that shows a change of the processor's clock is not run here; a pass is noisy by the time its
   threads had to wait for a processor.
+- Denormal numbers are kept, as Python's torch has it; lra takes them for zero.
 - A package computes what it computes: the differences in function are named at each peer (peer_layers.py). No mask is given, since several
   packages take none; lra's own attentions are given one in which every token is real.
 - In scope `model` the peer is the released recipe's whole model (released_recipe.py) in the sizes of the protocol, with a training
@@ -37,7 +38,7 @@ from peer_layers import PEERS, joined
 BOOTSTRAP = 1000
 PRECISION = 0.02
 MOST_SAMPLES = 300
-NOISE = 0.05  # of the processors' time
+NOISE = 0.05  # of the time for which threads ran or were ready to
 ARENA = 128 << 20  # what the C library may reserve of the address space for a thread
 DTYPES = ["float32", "bfloat16", "float64"]
 
@@ -80,15 +81,17 @@ def peer_list():
 
 
 # ---- One pass ------------------------------------------------------------------------------------------------------------------
-def waited_seconds():
-    """Seconds for which this process's threads were ready and had to wait for a processor."""
-    total = 0
+def ready_seconds():
+    """Seconds for which this process's threads ran, and were ready and had to wait for a processor."""
+    ran = waited = 0
     for task in Path("/proc/self/task").iterdir():
         try:
-            total += int((task / "schedstat").read_text().split()[1])
+            one = (task / "schedstat").read_text().split()
         except OSError:
-            pass  # it has just ended
-    return total * 1e-9
+            continue  # it has just ended
+        ran += int(one[0])
+        waited += int(one[1])
+    return ran * 1e-9, waited * 1e-9
 
 
 def status_kib(name):
@@ -220,29 +223,31 @@ def measured(request):
         wait()
         return (time.perf_counter_ns() - begin) / 1e6
 
+    calls = [timed()]
     begin = time.perf_counter()
-    calls = [timed(), timed()]
+    calls.append(timed())
     while len(calls) < 3 or max(calls[-3:]) > 1.05 * min(calls[-3:]):
         if time.perf_counter() - begin > seconds / 3:
             break
         calls.append(timed())
     samples = []
-    waited, begin = waited_seconds(), time.perf_counter()
+    before, begin = ready_seconds(), time.perf_counter()
     look = 6
     while True:
         samples.append(round(timed(), 6))
         passed = time.perf_counter() - begin
-        if len(samples) >= MOST_SAMPLES or passed > seconds:
+        if passed > seconds or (len(samples) >= MOST_SAMPLES and passed > 0.05):
             break
         if len(samples) >= look and passed > 0.05:
             look = len(samples) + (len(samples) + 3) // 4
             if bootstrap_precision(samples) <= PRECISION:
                 break
-    others = min(max((waited_seconds() - waited) / (time.perf_counter() - begin) / request["threads"], 0), 1)
+    ran, waited = (now - then for now, then in zip(ready_seconds(), before))
+    others = min(max(waited / (ran + waited), 0), 1) if ran + waited > 0 else 0
     process_peak = status_kib("VmHWM") / 1024  # before the profiler adds its own
     one_pass = {"samples": len(samples), "warm_up": len(calls), "others": others}
     if others > NOISE:
-        one_pass["noisy"] = f"others took {100 * others:.0f} % of the processors"
+        one_pass["noisy"] = f"others took {100 * others:.0f} % of the processors' time"
     state = list(module.parameters()) + list(module.buffers())
     # lra recomputes the median and its interval over all passes.
     return {"time_ms": {"median": sorted(samples)[len(samples) // 2], "samples": samples, "passes": [one_pass]},

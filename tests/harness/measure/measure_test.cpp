@@ -125,9 +125,14 @@ TEST(MeasureTest, SamplesForAShortTimeAtLeast) {
       measure::measure(work, torch::kCPU, {.seconds = 10, .precision = 1e9, .least_seconds = 0.2});
   EXPECT_GE(std::chrono::duration<double>(Clock::now() - begin).count(), 0.2);
   EXPECT_GT(m.samples.size(), 6u);
-  EXPECT_EQ(measure::measure(work, torch::kCPU, {.seconds = 10, .precision = -1, .most = 20})
-                .samples.size(),
-            20u);
+  // However many that are.
+  const auto many = [&](double least) {
+    return measure::measure(work, torch::kCPU,
+                            {.seconds = 10, .precision = -1, .most = 20, .least_seconds = least})
+        .samples.size();
+  };
+  EXPECT_EQ(many(0.01), 20u);
+  EXPECT_GT(many(0.2), 20u);
 }
 
 TEST(MeasureTest, WarmsUpUntilItIsStable) {
@@ -140,6 +145,15 @@ TEST(MeasureTest, WarmsUpUntilItIsStable) {
       torch::kCPU, {.seconds = 60, .precision = 1e9, .least_seconds = 0});
   EXPECT_GE(m.warm_up, 6) << "three calls as long as each other are the fourth to sixth";
   EXPECT_LT(m.time.min, 9);
+}
+
+// As a GPU's, which loads kernels: the third of the time is that of the calls after it.
+TEST(MeasureTest, AFirstCallThatLoadsIsNotTheWarmUp) {
+  int call = 0;
+  const measure::Measurement m = measure::measure(
+      [&] { spin(std::chrono::milliseconds(call++ == 0 ? 250 : std::max(64 >> call, 4))); },
+      torch::kCPU, {.seconds = 0.6, .precision = 1e9, .least_seconds = 0});
+  EXPECT_GE(m.warm_up, 5) << "16, 8, 4 ms and so on, after the first";
 }
 
 TEST(MeasureTest, TheClockItselfTakesNextToNothing) {
@@ -183,8 +197,8 @@ TEST(MachineWatchTest, SeesWorkThatTakesTheProcessor) {
   const double beside = seen_beside(true);
   EXPECT_GT(beside, 0.35);
   EXPECT_LE(beside, 1);
-  // Of work that is kept on no processor, whose eight threads had eight times as much.
-  EXPECT_LT(seen_beside(true, 8), 0.15);
+  // Seven threads more that have nothing to do change nothing.
+  EXPECT_GT(seen_beside(true, 8), 0.35);
 }
 
 TEST(MachineWatchTest, TheReferenceIsTheSameEachTime) {

@@ -11,11 +11,12 @@ namespace {
 class KeptCellsTest : public ProfileFileTest {
  protected:
   ProgramResult profile(const std::vector<std::string>& more) {
-    std::vector<std::string> words = {"profile",   "--out",        out_,      "--seconds",
-                                      "0.03",      "--threads",    "1",       "--mode",
-                                      "inference", "--attentions", "standard"};
-    if (std::ranges::find(more, "--batch") == more.end())
-      words.insert(words.end(), {"--batch", "1"});
+    std::vector<std::string> words = {"profile", "--out",     out_,           "--threads", "1",
+                                      "--mode",  "inference", "--attentions", "standard"};
+    const std::vector<std::vector<std::string>> usual = {{"--batch", "1"}, {"--seconds", "0.03"}};
+    for (const auto& option : usual) {
+      if (std::ranges::find(more, option.front()) == more.end()) words = words + option;
+    }
     words.insert(words.end(), more.begin(), more.end());
     return run_program(words);
   }
@@ -23,14 +24,25 @@ class KeptCellsTest : public ProfileFileTest {
 
 TEST_F(KeptCellsTest, PassesOfACellArePinnedOrNot) {
   ASSERT_EQ(profile({"--lengths", "64", "--no-pin", "--passes", "1"}).status, 0);
-  EXPECT_EQ(profile({"--lengths", "64", "--passes", "1"}).status, 0) << "nothing is measured";
+  const ProgramResult kept = profile({"--lengths", "64", "--passes", "1"});
+  EXPECT_EQ(kept.status, 0) << "nothing is measured";
+  EXPECT_NE(
+      kept.err.find(out_ + " has 1 of these cells measured with threads that were not pinned; "
+                           "another --out"),
+      std::string::npos)
+      << kept.err;
+  const ProgramResult longer =
+      profile({"--lengths", "64", "--no-pin", "--passes", "1", "--seconds", "0.04"});
+  EXPECT_NE(longer.err.find(" measured with --seconds 0.03;"), std::string::npos) << longer.err;
   const ProgramResult pinned = profile({"--lengths", "64", "--passes", "3"});
   EXPECT_EQ(pinned.status, 1);
   EXPECT_NE(
       pinned.err.find("has passes of standard N=64 measured with threads that were not pinned"),
       std::string::npos)
       << pinned.err;
-  EXPECT_EQ(profile({"--lengths", "64", "--no-pin", "--passes", "3"}).status, 0);
+  const ProgramResult same = profile({"--lengths", "64", "--no-pin", "--passes", "3"});
+  EXPECT_EQ(same.status, 0);
+  EXPECT_EQ(same.err.find("cells measured"), std::string::npos) << same.err;
 }
 
 TEST_F(KeptCellsTest, FailuresOfBeforeAreSaid) {
@@ -55,6 +67,28 @@ TEST_F(KeptCellsTest, BatchesThatWereFoundAreKept) {
   ASSERT_EQ(profile(words).status, 0);
   ASSERT_EQ(cells().size(), 1u);
   EXPECT_EQ(cells()[0].batch, 4);
+}
+
+// A batch that failed is found anew.
+TEST_F(KeptCellsTest, ABatchThatFailedIsTriedOutAgain) {
+  const std::vector<std::string> words = {"--lengths", "1024",    "--passes",       "1",
+                                          "--batch",   "largest", "--memory-limit", "14MiB"};
+  ASSERT_EQ(profile(words).status, 0);
+  Profile failed = cells().at(0);
+  EXPECT_EQ(failed.status, Status::ok) << failed.reason;
+  failed.batch = 64;
+  failed.status = Status::oom;
+  failed.reason = "out of memory";
+  failed.time.reset();
+  failed.memory.reset();
+  write_file(out_, make_profile(failed).dump() + "\n");
+  const ProgramResult kept = profile(words);
+  EXPECT_NE(kept.err.find("--again"), std::string::npos) << kept.err;
+  EXPECT_EQ(cells().at(0).batch, 64);
+  ASSERT_EQ(profile(words + std::vector<std::string>{"--again"}).status, 0);
+  ASSERT_EQ(cells().size(), 1u);
+  EXPECT_EQ(cells()[0].status, Status::ok);
+  EXPECT_EQ(cells()[0].batch, 8);
 }
 
 TEST_F(KeptCellsTest, ALengthThatHasMoreTokensThanABatchIsRefused) {

@@ -129,7 +129,7 @@ TEST(ProfileStore, KeepsThePlansOrderBehindWhatOthersLeft) {
   EXPECT_EQ(lengths, (std::vector<int64_t>{7, 1, 2, 3}));
   ASSERT_NE(store.find(1), nullptr);
   EXPECT_EQ(store.find(1)->length, 2);
-  store.drop_failed();
+  store.drop_failed({});
   EXPECT_EQ(store.find(0), nullptr);
   EXPECT_EQ(store.records().size(), 3u);
 }

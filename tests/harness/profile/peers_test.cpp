@@ -261,8 +261,6 @@ TEST_F(PeersTest, RefusesWithOneLineThatHelps) {
   const auto expect_said = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
-  const std::string good = made_up("[" + entry("quick", "standard") + "]");
-  expect_said(refused(good, {"--device", "cuda"}), "--peers measures on the CPU");
   expect_said(refused("/nowhere/peers.py"), "no such program, or its interpreter is missing");
   expect_said(refused(made_up("nonsense")), "it should be a program that answers --list");
   expect_said(refused(made_up("[]")), "--list names no peer");
@@ -272,6 +270,15 @@ TEST_F(PeersTest, RefusesWithOneLineThatHelps) {
   const std::string twice = entry("a", "standard");
   expect_said(refused(made_up("[" + twice + "," + twice + "]")),
               "--list names standard of a 1.0 twice");
+}
+
+TEST_F(PeersTest, WhatNoPackageHasIsSaid) {
+  const ProgramResult result =
+      profile(made_up("[" + entry("quick", "nystrom") + "]"), {"--attentions", "standard"});
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.err.find("none of its packages has these attentions in scope"),
+            std::string::npos)
+      << result.err;
 }
 
 // What a package's cell of batch 2, length 512 and 2 heads of 32 says.

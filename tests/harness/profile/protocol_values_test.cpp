@@ -44,6 +44,23 @@ class ProtocolValuesTest : public ProfileFileTest {
   std::string protocol_ = file("mine.json");
 };
 
+// What nothing reads would name a table of its own.
+TEST_F(ProtocolValuesTest, ThoseThatAProfileDoesNotReadAreRefused) {
+  protocol_of({{"model", {{"layers", 1}}}});
+  for (const char* unread :
+       {"training.micro_batch=4", "optimizer.clip_norm=1", "execution=graph"}) {
+    const ProgramResult result = profile(file("out.jsonl"), {"--set", unread});
+    EXPECT_EQ(result.status, 2);
+    EXPECT_NE(result.err.find("a profile reads model.*, input.*, kernels and training.objective"),
+              std::string::npos)
+        << result.err;
+  }
+  EXPECT_NE(profile(file("out.jsonl"), {"--set", "training.batch=2"})
+                .err.find("--set training.batch: of a profile it is --batch"),
+            std::string::npos);
+  EXPECT_EQ(profile(file("out.jsonl"), {"--set", "kernels=reference"}).status, 0);
+}
+
 TEST_F(ProtocolValuesTest, AreThoseOfAllAttentionsAndLengths) {
   protocol_of({{"model", {{"layers", 1}}}});
   const Profile first = record("linear");
