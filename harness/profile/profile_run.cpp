@@ -78,9 +78,8 @@ class ProfileRunner {
                             plan_.out.string(), count, how));
     if (finished_ < static_cast<int64_t>(plan_.cells.size())) {
       roofline_ = ask_roofline();
-      host::say(
-          fmt::format("{} cells in passes of one process each; a noisy cell gets up to {} more",
-                      plan_.cells.size(), plan_.passes));
+      host::say(fmt::format("{} cells, a process each pass; a noisy cell gets up to {} more",
+                            plan_.cells.size(), plan_.passes));
     }
     std::vector<int64_t> lengths;  // in the order in which they are given
     for (const ProfileCell& cell : plan_.cells) {
