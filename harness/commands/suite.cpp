@@ -109,7 +109,7 @@ void show_plan(const SuiteOptions& options) {
   std::vector<suite::Prediction> predictions = suite::predict(suite, from);
   // What a run would cut, where none has begun.
   const double limit = suite.request.max_hours;
-  if (limit > 0 && suite.fraction == 1) {
+  if (limit > 0 && !std::filesystem::exists(suite.request.out / suite::kSuiteFile)) {
     const double whole = suite::predicted_hours(suite, predictions, runner.jobs);
     if (whole > limit) {
       suite = suite::plan_suite(suite.request, limit / whole);

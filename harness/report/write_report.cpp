@@ -72,8 +72,9 @@ void write_report(const Records& records, const fs::path& out) {
   }
   written.insert(plots.begin(), plots.end());
   listed.begin(written);
+  remove_tree(out / kReportFile);
   for (const auto& [name, content] : files) {
-    write_ours(out / name, content);
+    if (name != kReportFile) write_ours(out / name, content);
     if (!name.ends_with(kPlotScript)) continue;
     scripts.push_back(name);
     // Where it cannot be drawn again, the plot of an earlier report must not remain.
@@ -82,6 +83,7 @@ void write_report(const Records& records, const fs::path& out) {
   }
   const std::vector<std::string> failures = draw_plots(out, scripts);
   write_pages(records, out, scripts, listed, written);
+  write_ours(out / kReportFile, files.at(kReportFile));  // the last: it says that all is there
   std::erase_if(written, [&](const std::string& name) { return !fs::exists(out / name); });
   listed.finish(written);
   fmt::print("{}", summary_text(records, host::table_columns()));

@@ -16,8 +16,6 @@ namespace lra::suite {
 /// The runner that has a cell holds this lock of the run folder; the training process itself holds
 /// FolderLock::kName.
 inline constexpr const char* kClaim = "claim";
-/// One line of JSON a try, an Attempt. Not called *.jsonl, as files of records are.
-inline constexpr const char* kTriesFile = "tries.log";
 /// What a cell's process printed, where several run at a time; the error that ended it, where it
 /// ran alone.
 inline constexpr const char* kLogFile = "log.txt";

@@ -89,10 +89,8 @@ void report_suite(const Suite& suite) {
   try {
     write_report(find_records(paths), folder);
   } catch (const host::Interrupted&) {
-    throw;
+    throw host::Interrupted("stopped; the same command with --resume goes on");
   } catch (const std::exception& error) {
-    std::error_code none;
-    fs::remove(folder / "report.md", none);  // by which `status` knows a whole one
     std::string made_by = "lra report";
     for (const fs::path& path : paths) made_by += " " + host::shell_word(path.string());
     throw Error(fmt::format("the report was not made ({}); {} --out {} makes it", first_line(error),

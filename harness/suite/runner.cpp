@@ -146,7 +146,7 @@ class SuiteRunner {
     std::error_code none;
     const auto size = fs::file_size(log, none);
     TrainJob process = job_of(suite_, i, data(i), slots_[slot].device);
-    process.sharing = options_.sharing(std::ssize(queue_.chosen()));
+    process.sharing = options_.sharing(static_cast<int64_t>(queue_.left()));
     process.memory_limit = memory_limit_;
     process.check = options_.check;
     if (alone) process.error_log = log.string();

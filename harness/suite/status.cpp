@@ -14,6 +14,7 @@
 #include "harness/suite/suite_file.h"
 #include "harness/training/run_folder.h"
 #include "results/print/terminal.h"
+#include "results/report/report.h"
 
 namespace lra::suite {
 namespace {
@@ -62,7 +63,9 @@ CellStatus read_cell(const json& config, const fs::path& run, size_t index) {
       cell.reason = result.reason;
       // One that failed in its pretraining has the result of that; one that others ended leaves its
       // steps in the log alone.
-      if (result.steps && (cell.first_steps == 0 || result.metric.empty())) {
+      const bool in_first =
+          cell.first_steps > 0 && result.status != Status::ok && !fs::exists(run / kMetricsFile);
+      if (result.steps && !in_first) {
         cell.step = cell.first_steps + *result.steps;
       } else {
         read_progress(run, /*held=*/false, cell);
@@ -167,7 +170,7 @@ SuiteStatus suite_status(const fs::path& out) {
   }
   status.runners = host::runners(out);
   status.profiled = fs::exists(out / "profile.done");
-  status.reported = fs::exists(out / "report" / "report.md");
+  status.reported = fs::exists(out / "report" / kReportFile);
   Costs costs;
   for (const CellStatus& cell : status.cells) costs.add(cell);
   double left = 0;

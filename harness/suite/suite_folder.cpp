@@ -24,6 +24,13 @@ std::string protocol_place(const std::string& given) {
   return fs::absolute(given).lexically_normal().string();
 }
 
+// Of a folder or file, "" for none: from any folder, however it was written.
+std::string whole_path(const fs::path& given) {
+  if (given.empty()) return "";
+  const fs::path path = fs::absolute(given).lexically_normal();
+  return (path.has_filename() ? path : path.parent_path()).string();
+}
+
 // What another must agree with to go on: cells as runs compare themselves, and none of what only
 // says how they came about or where their data may be made of.
 json comparable(json suite) {
@@ -43,6 +50,8 @@ json comparable(json suite) {
   }
   if (suite.contains("protocol") && suite["protocol"].is_string())
     suite["protocol"] = protocol_place(suite["protocol"]);
+  if (suite.contains("data") && suite["data"].is_string())
+    suite["data"] = whole_path(suite["data"].get<std::string>());
   if (suite.contains("cells") && suite["cells"].is_array()) {
     json cells = json::object();
     for (const json& cell : suite["cells"])
@@ -107,26 +116,22 @@ SuiteRequest request_of(const SuiteFile& file, const fs::path& out) {
 
 json suite_json(const Suite& suite) {
   const SuiteRequest& request = suite.request;
-  const auto absolute = [](const fs::path& path) {
-    return path.empty() ? "" : fs::absolute(path).lexically_normal().string();
-  };
-  SuiteFile file{
-      .protocol = protocol_place(request.protocol),
-      .budget = write_fields(request.budget),
-      .data = request.data.given.empty() ? "" : fs::absolute(request.data.given).string(),
-      .dtype = request.dtype,
-      .device = request.device,
-      .threads = request.threads,
-      .tasks = request.tasks,
-      .seeds = request.seeds,
-      .sets = request.sets,
-      .synthetic = request.data.synthetic};
+  SuiteFile file{.protocol = protocol_place(request.protocol),
+                 .budget = write_fields(request.budget),
+                 .data = whole_path(request.data.given),
+                 .dtype = request.dtype,
+                 .device = request.device,
+                 .threads = request.threads,
+                 .tasks = request.tasks,
+                 .seeds = request.seeds,
+                 .sets = request.sets,
+                 .synthetic = request.data.synthetic};
   if (request.max_hours > 0) file.max_hours = request.max_hours;
   if (suite.fraction < 1) file.fraction = suite.fraction;
   for (const AttentionSpec& attention : request.attentions)
     file.attentions.push_back(attention.text());
   for (const auto& [task_name, path] : request.data.sources)
-    file.sources[task_name] = absolute(path);
+    file.sources[task_name] = whole_path(path);
   for (const SuiteCell& cell : suite.cells) {
     file.runs.push_back(cell.run.lexically_relative(request.out).string());
     file.cells.push_back(cell.config.to_json());

@@ -49,6 +49,12 @@ std::vector<std::string> overridden_settings(const Result& result) {
   return settings;
 }
 
+bool is_by_attention(const Result& result, const std::string& key) {
+  const auto keys = result.config.find("by_attention");
+  return keys != result.config.end() && keys->is_array() &&
+         std::ranges::count(*keys, json(key)) > 0;
+}
+
 std::vector<ChangedSetting> changed_settings(const Result& result, const RunBudget& budget) {
   std::vector<ChangedSetting> changed;
   std::set<std::string> keys;
@@ -61,10 +67,26 @@ std::vector<ChangedSetting> changed_settings(const Result& result, const RunBudg
   if (of_task == budget.set.end()) return changed;
   for (const auto& [key, set] : of_task->second) {
     const json* value = result.setting(key);
-    if (value != nullptr && *value != set && !keys.contains(key) && !rounds_only(key))
+    if (value != nullptr && *value != set && !keys.contains(key) && !rounds_only(key) &&
+        !is_by_attention(result, key))
       changed.push_back({.key = key, .value = json_line(*value)});
   }
   return changed;
+}
+
+void forget_budget(Result& result) {
+  std::set<std::string> own;
+  for (const ChangedSetting& changed : changed_settings(result, result.budget)) {
+    if (changed.of_budget && is_by_attention(result, changed.key)) own.insert(changed.key);
+  }
+  if (!own.empty()) {
+    json kept = json::array();
+    for (const std::string& text : result.overridden()) {
+      if (!own.contains(split_override(text).first)) kept.push_back(text);
+    }
+    result.config["overridden"] = kept;
+  }
+  result.budget = {};
 }
 
 bool sets_key(const RunBudget& budget, const std::string& key) {

@@ -20,14 +20,21 @@ std::pair<std::string, std::string> split_override(const std::string& text);
 /// number of a run but by rounding.
 std::vector<std::string> overridden_settings(const Result& result);
 
+/// Whether the run's protocol gives attentions values of their own of this setting, of its task.
+bool is_by_attention(const Result& result, const std::string& key);
+
 struct ChangedSetting {
   std::string key, value;
   bool of_budget = false;  // the budget sets this very value for the run's task
 };
 
 /// overridden_settings(), and beside a budget those that it sets for the task and that have the
-/// protocol's own value in the run.
+/// protocol's own value in the run, which is not one for the run's attention.
 std::vector<ChangedSetting> changed_settings(const Result& result, const RunBudget& budget);
+
+/// Makes a suite's cell a run by hand. What its budget set where the protocol has a value for one
+/// attention belongs to the attention then, as that value does: it is overridden no longer.
+void forget_budget(Result& result);
 
 /// Whether a budget sets this key for any task, be it in the run before (`pretraining`).
 bool sets_key(const RunBudget& budget, const std::string& key);

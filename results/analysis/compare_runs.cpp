@@ -12,6 +12,7 @@
 #include "attention_variants/base/text.h"
 #include "results/analysis/changed_settings.h"
 #include "results/analysis/contract_notes.h"
+#include "results/analysis/identities.h"
 #include "results/analysis/standings.h"
 #include "results/statistics/statistics.h"
 
@@ -74,8 +75,7 @@ std::vector<const Result*> finished(const char* which, std::span<const Result> r
   std::vector<const Result*> kept;
   for (const Result& r : runs) {
     const auto same_seed = [&r](const Result* other) {
-      return other->seed == r.seed && other->attention.label == r.attention.label &&
-             other->attention.options == r.attention.options;
+      return other->seed == r.seed && of_one_variant(*other, r);
     };
     if (r.status != Status::ok || !r.test) {
       notes.push_back(fmt::format("left out: {} is {}", r.path, r.ending()));
@@ -110,9 +110,8 @@ size_t diverged_seeds(std::span<const Result> all, const std::vector<const Resul
   const Result& like = *runs[0];
   std::set<uint64_t> seeds;
   for (const Result& r : all) {
-    const bool same =
-        r.attention.label == like.attention.label && r.attention.options == like.attention.options;
-    if (r.status == Status::diverged && same && comparable(r, like)) seeds.insert(r.seed);
+    if (r.status == Status::diverged && of_one_variant(r, like) && comparable(r, like))
+      seeds.insert(r.seed);
   }
   for (const Result* r : runs) seeds.erase(r->seed);
   return seeds.size();
@@ -266,7 +265,7 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
   std::vector<Result> all;  // first a's
   for (const Result* r : runs_a) all.push_back(*r);
   for (const Result* r : runs_b) all.push_back(*r);
-  for (Result& r : all) r.budget = {};  // a suite's cell compares with a run by hand
+  for (Result& r : all) forget_budget(r);  // a suite's cell compares with a run by hand
   for (const Result& r : all) check_same(all[0], r);
   const RecipeGroup group = one_group(all);
   c.task = all[0].task;

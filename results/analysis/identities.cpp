@@ -80,16 +80,26 @@ DottedSettings settings_of(const Result& r) {
     settings["pretrained.steps"] = json_line(r.pretrained->steps);
     settings["pretrained.samples"] = json_line(r.pretrained->samples);
   }
-  // What the protocol itself gives every variant its own value of belongs to the variant.
-  std::set<std::string> own;
-  if (const auto it = r.config.find("by_attention"); it != r.config.end() && it->is_array()) {
-    for (const json& key : *it) {
-      if (key.is_string()) own.insert(key.get<std::string>());
-    }
-  }
-  for (const std::string& text : r.overridden()) own.erase(split_override(text).first);
-  for (const std::string& key : own) settings.erase(key);
+  for (const auto& [key, value] : variant_settings_of(r)) settings.erase(key);
   return settings;
+}
+
+DottedSettings variant_settings_of(const Result& r) {
+  DottedSettings settings;
+  flatten(r.config, "", settings);
+  std::set<std::string> set_over;
+  for (const ChangedSetting& changed : changed_settings(r, r.budget)) {
+    if (!changed.of_budget) set_over.insert(changed.key);
+  }
+  std::erase_if(settings, [&](const auto& entry) {
+    return !is_by_attention(r, entry.first) || set_over.contains(entry.first);
+  });
+  return settings;
+}
+
+bool of_one_variant(const Result& a, const Result& b) {
+  return a.attention.label == b.attention.label && a.attention.options == b.attention.options &&
+         variant_settings_of(a) == variant_settings_of(b);
 }
 
 OwnIdentity own_identities(const std::vector<const Result*>& members, Identities& identities) {

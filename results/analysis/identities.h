@@ -17,6 +17,13 @@ using DottedSettings = std::map<std::string, std::string>;  // dotted key -> val
 /// what the protocol gives every variant its own value of.
 DottedSettings settings_of(const Result& result);
 
+/// Those that belong to the variant: the protocol gives attentions their own values of them, and
+/// nothing but the run's budget set them over it.
+DottedSettings variant_settings_of(const Result& result);
+
+/// Whether two runs of a task are of one attention, with equal options and settings of its own.
+bool of_one_variant(const Result& a, const Result& b);
+
 using Identity = std::pair<std::string, DottedSettings>;       // data fingerprint, settings
 using Identities = std::map<std::string, std::set<Identity>>;  // by task
 using OwnIdentity = std::map<const Result*, Identity>;

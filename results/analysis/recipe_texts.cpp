@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "attention_variants/base/files.h"
+#include "results/analysis/identities.h"
 #include "results/analysis/recipes.h"
 #include "results/records/json_line.h"
 #include "results/statistics/statistics.h"
@@ -127,6 +128,30 @@ AttentionRecord with_file(AttentionRecord attention,
   return attention;
 }
 
+// The hashes of what it is made from, "" where that is the program.
+std::string source_hashes(const AttentionRecord& attention) {
+  std::string hashes;
+  for (const auto& [key, value] : attention.options.items()) {
+    if (key.ends_with("sha256")) hashes += key + json_line(value);
+  }
+  return hashes;
+}
+
+// What the protocol gives the attention by itself, where others of its label and task were given
+// another: the protocol has changed since.
+void add_own_settings(const Result* result, const std::vector<const Result*>& of_label,
+                      const std::map<const Result*, DottedSettings>& settings,
+                      std::vector<std::string>& extra) {
+  for (const auto& [key, value] : settings.at(result)) {
+    const auto other = [&, &key = key, &value = value](const Result* r) {
+      const DottedSettings& theirs = settings.at(r);
+      const auto it = theirs.find(key);
+      return r->task == result->task && it != theirs.end() && it->second != value;
+    };
+    if (std::ranges::any_of(of_label, other)) extra.push_back(key + "=" + value);
+  }
+}
+
 }  // namespace
 
 std::string recipe_title(const RecipeGroup& group) {
@@ -203,14 +228,22 @@ std::string recipe_text(const RecipeGroup& group, const std::vector<std::string>
 std::map<const Result*, std::string> row_names(const RecipeGroup& group) {
   const std::map<std::string, std::string> files = files_by_source(group.results);
   std::map<const Result*, AttentionRecord> attentions;
-  for (const Result* r : group.results) attentions[r] = with_file(r->attention, files);
+  std::map<const Result*, DottedSettings> own_settings;
+  for (const Result* r : group.results) {
+    attentions[r] = with_file(r->attention, files);
+    own_settings[r] = variant_settings_of(*r);
+  }
   // By label and task.
   std::map<std::pair<std::string, std::string>, std::set<std::string>> options;
+  std::map<std::string, std::set<std::string>> sources;  // by label: one file, whatever the task
   std::map<std::string, std::vector<const Result*>> by_label;
   for (const Result* r : group.results) {
     const AttentionRecord& attention = attentions.at(r);
-    if (!attention.options.empty())
+    if (!attention.options.empty()) {
       options[{attention.label, r->task}].insert(json_line(attention.options));
+      if (const std::string hashes = source_hashes(attention); !hashes.empty())
+        sources[attention.label].insert(hashes);
+    }
     by_label[attention.label].push_back(r);
   }
   std::map<const Result*, std::string> names;
@@ -218,20 +251,21 @@ std::map<const Result*, std::string> row_names(const RecipeGroup& group) {
     const auto several = [&, &name = label](const Result* r) {
       return options[{name, r->task}].size() > 1;
     };
-    const bool apart = std::any_of(members.begin(), members.end(), several);
+    const bool apart =
+        sources[label].size() > 1 || std::any_of(members.begin(), members.end(), several);
     for (const Result* r : members) {
-      std::string extra;
+      std::vector<std::string> extra;
       for (const auto& [key, value] : attentions.at(r).options.items()) {
         const auto same = [&, &key = key, &value = value](const Result* other) {
           const json& theirs = attentions.at(other).options;
           const auto it = theirs.find(key);
           return it != theirs.end() && *it == value;
         };
-        if (apart && !std::all_of(members.begin(), members.end(), same)) {
-          extra += fmt::format("{}{}={}", extra.empty() ? "" : ", ", key, option_text(key, value));
-        }
+        if (apart && !std::all_of(members.begin(), members.end(), same))
+          extra.push_back(fmt::format("{}={}", key, option_text(key, value)));
       }
-      names[r] = !extra.empty() ? fmt::format("{} {{{}}}", label, extra) : label;
+      add_own_settings(r, members, own_settings, extra);
+      names[r] = extra.empty() ? label : fmt::format("{} {{{}}}", label, fmt::join(extra, ", "));
     }
   }
   return names;

@@ -63,8 +63,9 @@ std::vector<std::string> recipe_notes(const RecipeGroup& group,
 /// the given order.
 std::string recipe_text(const RecipeGroup& group, const std::vector<std::string>& tasks);
 
-/// The row name of each result: its label, and where one label ran one task with different options,
-/// the options that differ.
+/// The row name of each result: its label, and where one label ran one task with different options
+/// or different values that the protocol gives it by itself, or any tasks with other files, what
+/// differs.
 std::map<const Result*, std::string> row_names(const RecipeGroup& group);
 
 }  // namespace lra

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string_view>
 
 namespace lra {
 
@@ -73,8 +74,18 @@ double PublishedAccuracy::Row::mean() const {
 }
 
 bool PublishedAccuracy::Row::matches(const AttentionRecord& attention) const {
-  return variant && (variant->matches(attention) ||
-                     (!released_form.empty() && attention.name == released_form));
+  if (!variant || (!variant->matches(attention) && attention.name != released_form)) return false;
+  // How it is computed, which decides no accuracy.
+  constexpr std::string_view kHow[] = {"implementation"};
+  try {
+    const json given = parse_variant(attention.label).options;
+    return std::ranges::all_of(given.items(), [&](const auto& option) {
+      return variant->options.contains(option.key()) ||
+             std::ranges::count(kHow, std::string_view(option.key())) > 0;
+    });
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 std::optional<double> PublishedAccuracy::value(const std::string& task,

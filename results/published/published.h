@@ -45,7 +45,8 @@ struct PublishedAccuracy {
     std::optional<double> average;
 
     double mean() const;  // of its values
-    /// Whether `attention` is the variant or its released form.
+    /// Whether `attention` is the variant or its released form, as a protocol has it: a user's
+    /// options (those of the label) that the row does not name make it another one.
     bool matches(const AttentionRecord& attention) const;
   };
   std::string table;    // "Table 3"

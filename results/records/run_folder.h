@@ -7,6 +7,8 @@ inline constexpr const char* kConfigFile = "config.json";
 inline constexpr const char* kMetricsFile = "metrics.jsonl";
 inline constexpr const char* kPredictionsFile = "predictions-test.csv";
 inline constexpr const char* kResultFile = "result.json";
+// Of a suite's cell, a line of JSON a try; not called *.jsonl, as files of records are.
+inline constexpr const char* kTriesFile = "tries.log";
 
 // The folder, in a run's own, of the run that comes before it (pretraining_config()).
 inline constexpr const char* kPretrainingFolder = "pretraining";

@@ -231,7 +231,7 @@ std::map<std::string, std::string> make_report(const Records& records) {
     files["fidelity.tex"] = wide_latex(tables.fidelity, "lra-fidelity");
   }
   number_notes(tables);
-  files["report.md"] = markdown_report(records, tables, plots);
+  files[kReportFile] = markdown_report(records, tables, plots);
   return files;
 }
 

@@ -174,6 +174,15 @@ void read_lines(const std::filesystem::path& path, const bool named, Records& re
   if (taken == 0 && named) fail("holds no record");
 }
 
+// Or will, once the one before it is done.
+bool holds_run(const std::filesystem::path& folder) {
+  const auto there = [&](const char* name) {
+    std::error_code none;
+    return std::filesystem::exists(folder / name, none);
+  };
+  return there(kConfigFile) || there(kResultFile) || there(kTriesFile);
+}
+
 }  // namespace
 
 Records find_records(const std::vector<std::filesystem::path>& paths) {
@@ -204,13 +213,18 @@ Records find_records(const std::vector<std::filesystem::path>& paths) {
       read(path, /*named=*/true);
     } else {
       std::vector<fs::path> files;
-      fs::recursive_directory_iterator it(path, fs::directory_options::skip_permission_denied,
+      std::set<fs::path> folders = {fs::canonical(path, code)};
+      // Links too, as runs are moved to larger disks; each folder once.
+      fs::recursive_directory_iterator it(path,
+                                          fs::directory_options::skip_permission_denied |
+                                              fs::directory_options::follow_directory_symlink,
                                           code);
       for (; !code && it != fs::recursive_directory_iterator(); it.increment(code)) {
         const fs::path name = it->path().filename();
         std::error_code none;
         // The first of two runs: what it cost is in the record of the second.
-        if (name == kPretrainingFolder && fs::exists(it->path().parent_path() / kConfigFile, none))
+        if ((name == kPretrainingFolder && holds_run(it->path().parent_path())) ||
+            (it->is_directory(none) && !folders.insert(fs::canonical(it->path(), none)).second))
           it.disable_recursion_pending();
         const bool wanted =
             name == kResultFile || (name.extension() == ".jsonl" && name != kMetricsFile);

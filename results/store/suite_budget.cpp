@@ -105,13 +105,17 @@ const std::optional<SuiteBudgets::Suite>& SuiteBudgets::suite(const std::filesys
 
 RunBudget SuiteBudgets::of(const std::filesystem::path& run) {
   std::error_code code;
-  const std::filesystem::path whole = std::filesystem::canonical(run, code);
-  if (code) return {};
-  std::filesystem::path out = whole;
-  for (int level = 0; level < kLevelsBelowSuite; ++level) out = out.parent_path();
-  const std::optional<Suite>& found = suite(out / kSuiteFile);
-  if (!found || !found->runs.contains(whole.lexically_relative(out).generic_string())) return {};
-  return found->budget;
+  // A link to the suite's folder, or in it one to a run's.
+  for (const std::filesystem::path& whole :
+       {std::filesystem::canonical(run, code),
+        std::filesystem::absolute(run, code).lexically_normal()}) {
+    std::filesystem::path out = whole;
+    for (int level = 0; level < kLevelsBelowSuite; ++level) out = out.parent_path();
+    const std::optional<Suite>& found = suite(out / kSuiteFile);
+    if (found && found->runs.contains(whole.lexically_relative(out).generic_string()))
+      return found->budget;
+  }
+  return {};
 }
 
 }  // namespace lra

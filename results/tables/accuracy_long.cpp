@@ -8,6 +8,7 @@
 #include "results/analysis/accuracy_cells.h"
 #include "results/analysis/standings.h"
 #include "results/records/json_line.h"
+#include "results/tables/accuracy_notes.h"
 #include "results/tables/accuracy_table.h"
 
 namespace lra {
@@ -129,7 +130,7 @@ LongCells published_cells(const LongRecipe& recipe, const std::string& row,
                           const std::string& task) {
   const AttentionRecord& attention = recipe.first_of.at(row)->attention;
   const bool compares = recipe.reference != nullptr && recipe.first_of.at(row)->metric.empty() &&
-                        !recipe.group.has_other_data(task);
+                        shows_published(recipe.group) && !recipe.group.has_other_data(task);
   const auto value = !compares ? std::nullopt : recipe.reference->accuracy->value(task, attention);
   if (!value) return LongCells(2);
   return {fmt::format("{:.2f}", *value), recipe.reference->name};

@@ -1,6 +1,9 @@
 // What a suite says at its end: with what to go on.
 #include "harness/suite/finish.h"
 
+#include "harness/report/write_report.h"
+#include "results/report/report.h"
+#include "results/store/store.h"
 #include "tests/harness/suite/fixture.h"
 
 namespace lra::suite {
@@ -80,6 +83,18 @@ TEST_F(NextCommandsTest, AReportThatFailedIsMadeByWhatThereIs) {
   const std::string command = "lra report '" + (suite / "runs").string() + "' --out '" +
                               (suite / "report").string() + "' makes it";
   EXPECT_TRUE(message.ends_with("; " + command)) << message;
+}
+
+TEST_F(NextCommandsTest, AReportThatEndsBeforeItsTimeIsNone) {
+  const fs::path folder = out("report"), file = folder / kReportFile;
+  const Records records = find_records({LRA_SOURCE_DIR "/results/measured/smoke"});
+  write_report(records, folder);
+  ASSERT_TRUE(fs::exists(file));
+  fs::remove(folder / "runs.csv");
+  fs::create_directory(folder / "runs.csv");
+  write_file(folder / "runs.csv/file", "in its place");
+  EXPECT_THROW(write_report(records, folder), Error);
+  EXPECT_FALSE(fs::exists(file)) << "by which lra suite status knows a whole one";
 }
 
 // Else a first suite shows two attentions between which there is nothing to see.

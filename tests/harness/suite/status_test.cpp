@@ -3,6 +3,7 @@
 
 #include "harness/suite/cell.h"
 #include "harness/suite/suite_file.h"
+#include "results/store/store.h"
 #include "tests/harness/suite/fixture.h"
 
 namespace lra::suite {
@@ -106,13 +107,22 @@ TEST_F(SuiteStatusTest, CountsTheStepsOfAPretraining) {
   EXPECT_EQ(own["eta_seconds"], 4.0);
   EXPECT_EQ(status["steps"], 60);
   EXPECT_EQ(status["steps_done"], 36);
-  // One that diverged in its pretraining.
-  json failed = read_json(run("s", "standard") / kPretrainingFolder / kResultFile);
-  failed["status"] = "diverged";
-  failed["steps"] = 3;
-  write_json(second / kResultFile, failed);
-  EXPECT_EQ(cells()["cells"][1]["step"], 4) << "as its log says";
-  EXPECT_EQ(cells()["cells"][1]["state"], "diverged");
+}
+
+TEST_F(SuiteStatusTest, OneThatDivergedInItsPretrainingIsOneRun) {
+  const ProgramResult ran =
+      run_program(with(words("s", "standard"), {"--set", "pretraining.training.steps=8", "--set",
+                                                "pretraining.optimizer.lr=1e30"}));
+  ASSERT_EQ(ran.status, 1) << ran.err;
+  const json cell =
+      json::parse(run_program({"suite", "status", "--out", out("s").string(), "--json"}).out)
+          .at("cells")[0];
+  EXPECT_EQ(cell["state"], "diverged");
+  EXPECT_LE(cell["step"], 8);
+  EXPECT_EQ(cell["steps"], 20);
+  const Records records = find_records({out("s") / "runs"});
+  ASSERT_EQ(records.results.size(), 1u) << "the run before is no run of its own";
+  EXPECT_EQ(records.results[0].status, Status::diverged);
 }
 
 TEST_F(SuiteStatusTest, WatchesToTheEndAndNamesWhatFailed) {

@@ -54,6 +54,15 @@ TEST_F(SuiteTest, MeasuresWhatAnEditedBudgetAsksFor) {
   EXPECT_EQ(lengths(), (std::set<int64_t>{32, 64}));
 }
 
+TEST_F(SuiteTest, ItsDataAreTheSameHoweverTheirFolderIsWritten) {
+  prepare_tiny_listops(out("d"));
+  for (const char* end : {"/", "", "/../d/"}) {
+    const ProgramResult result = run_program(
+        with(words("s", "standard"), {"--only", "0", "--data", out("d").string() + end}));
+    EXPECT_EQ(result.status, 0) << end << result.err;
+  }
+}
+
 TEST_F(SuiteTest, KilledItGoesOnAndEndsTheSame) {
   const auto seed = std::random_device{}();
   SCOPED_TRACE("seed of the delays: " + std::to_string(seed));

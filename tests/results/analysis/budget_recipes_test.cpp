@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "results/analysis/changed_settings.h"
+#include "results/analysis/compare_runs.h"
 #include "results/analysis/recipes.h"
 #include "results/report/latex_tables.h"
 #include "results/store/store.h"
@@ -153,6 +154,31 @@ TEST(BudgetRecipes, ARunByHandJoinsTheSuiteWithItsSettings) {
   records.results.back().budget = {};
   records.results.back().attention.label = "own";
   EXPECT_EQ(groups_of(records).size(), 1u);
+}
+
+// A budget that sets a rate for all beside a protocol that has one for one attention.
+TEST(BudgetRecipes, TheProtocolsValueForOneAttentionStandsBesideTheBudgets) {
+  std::vector<Result> results{example_result("standard"), example_result("linear")};
+  for (Result& r : results) {
+    r.config = {{"optimizer", {{"lr", 0.001}}},
+                {"overridden", {"optimizer.lr=0.001"}},
+                {"by_attention", {"optimizer.lr"}}};
+    r.budget = {.name = "tiny", .tasks = "{}", .set = {{"listops", {{"optimizer.lr", 0.001}}}}};
+  }
+  results[1].config["optimizer"]["lr"] = 0.5;
+  results[1].config["overridden"] = json::array();
+  const auto groups = group_by_recipe(results);
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].overridden, Texts{});
+  EXPECT_EQ(recipe_title(groups[0]), "protocol lra-strict, budget tiny");
+  const RunComparison c = compare_runs(std::span(results).first(1), std::span(results).last(1));
+  EXPECT_EQ(c.a.name + " " + c.b.name, "standard linear");
+  // What the user set is no budget's.
+  results[0].config["overridden"] = {"optimizer.lr=0.002"};
+  results[0].config["optimizer"]["lr"] = 0.002;
+  EXPECT_EQ(group_by_recipe(results).size(), 2u);
+  EXPECT_THROW(compare_runs(std::span(results).first(1), std::span(results).last(1)),
+               std::runtime_error);
 }
 
 // Before, a key alone said that it is the budget's.

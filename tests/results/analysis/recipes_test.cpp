@@ -34,6 +34,48 @@ TEST(Recipes, WhatTheProtocolSetsByVariantSplitsNoTable) {
   EXPECT_EQ(group_by_recipe(results).size(), 1u);
 }
 
+// "listops linear", and what tells it from others of the label.
+std::vector<std::string> rows_of(const std::vector<Result>& results) {
+  std::vector<std::string> rows;
+  for (const RecipeGroup& group : group_by_recipe(results)) {
+    for (const auto& [r, name] : row_names(group)) rows.push_back(r->task + " " + name);
+  }
+  std::ranges::sort(rows);
+  return rows;
+}
+
+TEST(Recipes, WhatTheProtocolGaveAnAttentionBeforeItChangedTellsRowsApart) {
+  std::vector<Result> results{with_layers("linear", 1), with_layers("linear", 4),
+                              with_layers("linear", 4), with_layers("standard", 2)};
+  results[1].seed = 1;
+  results[2].seed = 2;
+  EXPECT_EQ(rows_of(results),
+            (std::vector<std::string>{"listops linear {model.layers=1}",
+                                      "listops linear {model.layers=4}",
+                                      "listops linear {model.layers=4}", "listops standard"}));
+  // What was set over it is the recipe's.
+  for (Result& r : results) r.config["overridden"] = {"model.layers"};
+  EXPECT_EQ(group_by_recipe(results).size(), 3u);
+  // A task has its own.
+  std::vector<Result> tasks{with_layers("linear", 1), with_layers("linear", 4)};
+  tasks[1].task = "text";
+  EXPECT_EQ(rows_of(tasks), (std::vector<std::string>{"listops linear", "text linear"}));
+}
+
+TEST(Recipes, AnAttentionsFileIsOneForAllTasks) {
+  std::vector<Result> results{example_result("python:a.py:A"), example_result("python:a.py:A")};
+  results[1].task = "text";
+  for (Result& r : results) r.attention.options = {{"file", "a.py"}, {"sha256", "1234"}};
+  const std::vector<std::string> one = {"listops python:a.py:A", "text python:a.py:A"};
+  EXPECT_EQ(rows_of(results), one);
+  results[0].attention.options["k"] = 3;  // as N differs
+  EXPECT_EQ(rows_of(results), one);
+  results[1].attention.options["sha256"] = "5678";
+  const auto apart = rows_of(results);
+  EXPECT_TRUE(contains(apart[0], "{sha256=1234, k=3}")) << apart[0];
+  EXPECT_TRUE(contains(apart[1], "{sha256=5678}")) << apart[1];
+}
+
 Result run_of(const std::string& task, const std::string& fingerprint, const std::string& folder,
               double rate = 0) {
   Result r = example_result("standard");

@@ -145,6 +145,19 @@ TEST(Published, FindsTheNumberOfAVariantByItsOptions) {
   EXPECT_EQ(accuracy.value("listops", plain), 37.15);
 }
 
+TEST(Published, IsNotOfAnAttentionWithOptionsOfTheUsers) {
+  const auto value = [](const char* source, const std::string& label) {
+    return paper(source).accuracy->value(
+        "listops",
+        {.name = label.substr(0, label.find('[')), .label = label, .options = {{"all", "others"}}});
+  };
+  EXPECT_EQ(value("tay2020", "linformer"), 35.70);
+  EXPECT_EQ(value("tay2020", "linformer[projected_length=2]"), std::nullopt);
+  EXPECT_EQ(value("tay2020", "local_tay2020[block=2]"), std::nullopt);
+  EXPECT_EQ(value("nystromformer2021", "standard[implementation=materialized]"), 37.10);
+  EXPECT_EQ(value("nystromformer2021", "standard[dropout=0.5]"), std::nullopt);
+}
+
 TEST(Published, DifferencesAreThoseOfTheSpecification) {
   const std::pair<std::pair<const char*, const char*>, const char*> expected[] = {
       {{"tay2020", "tay2020"},

@@ -322,6 +322,23 @@ TEST(FindRecords, ALoopOfLinksEnds) {
   EXPECT_TRUE(records.bad.empty());
 }
 
+// As where a suite's runs were moved to a larger disk.
+TEST(FindRecords, LinksAreFollowed) {
+  const Folder folder;
+  const json suite = {{"schema", "lra.suite/1"},
+                      {"budget", {{"name", "tiny"}, {"tasks", json::object()}}},
+                      {"runs", {"runs/listops/standard/seed0"}}};
+  folder.write("suite/suite.json", suite.dump());
+  folder.write("disk/standard/seed0/result.json", make_result(example_result()).dump());
+  std::filesystem::create_directories(folder.path() / "suite/runs/listops");
+  std::filesystem::create_directory_symlink(folder.path() / "disk/standard",
+                                            folder.path() / "suite/runs/listops/standard");
+  const Records records = find_records({folder.path() / "suite"});
+  ASSERT_EQ(records.results.size(), 1u);
+  EXPECT_EQ(records.results[0].budget.name, "tiny");
+  EXPECT_EQ(find_records({folder.path()}).results.size(), 1u);
+}
+
 const char* const kLogLine =
     "{\"step\":10,\"split\":\"train\",\"loss\":2.5,\"accuracy\":0.125,\"learning_rate\":0.001,"
     "\"seconds\":3.5}\n";

@@ -233,6 +233,8 @@ TEST(AccuracyTable, DataUnlikeThePublicOnesHaveNoPublishedNumber) {
   EXPECT_EQ(first_cell(accuracy_long(std::vector<Result>{run}), "published_percent"), "");
   run.data.unlike = json::array();
   EXPECT_EQ(first_cell(accuracy_long(std::vector<Result>{run}), "published_percent"), "37.15");
+  run.config = {{"overridden", {"training.steps=50"}}};  // another recipe
+  EXPECT_EQ(first_cell(accuracy_long(std::vector<Result>{run}), "published_percent"), "");
 }
 
 // They are no accuracies of the task.

@@ -189,6 +189,21 @@ TEST_F(SuitePlanTest, MaxHoursCutsEveryCellByTheSamePart) {
   EXPECT_NE(other.err.find("holds another suite (--max-hours "), std::string::npos) << other.err;
 }
 
+// As with fewer --jobs than there were when it began.
+TEST_F(SuitePlanTest, CutsNoSuiteThatHasBegun) {
+  const std::vector<std::string> hours = {"--max-hours", "1", "--only", "0"};
+  ASSERT_EQ(run_program(with(words("s"), {"--only", "0-1"})).status, 0);
+  const std::vector<std::string> from = {"--records", (out("s") / "runs").string()};
+  ASSERT_EQ(run_program(with(with(words("u"), hours), from)).status, 0);
+  json file = read_json(out("u") / kSuiteFile);
+  file["max_hours"] = 1e-5;
+  write_json(out("u") / kSuiteFile, file, Links::replace);
+  const ProgramResult plan =
+      run_program(with({"suite", "plan", "--json", "--out", out("u").string()}, from));
+  ASSERT_EQ(plan.status, 0) << plan.err;
+  EXPECT_EQ(json::parse(plan.out)["cells"][0]["steps"], 12);
+}
+
 TEST_F(SuitePlanTest, HoldsThePretrainingOfACell) {
   const std::vector<std::string> two = {"--set", "pretraining.training.steps=8"};
   EXPECT_EQ(plan("s", two)["cells"][0]["steps"], 20);
