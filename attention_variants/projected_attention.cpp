@@ -122,4 +122,9 @@ bool is_projection(const std::string& state_name) {
          module == "output";
 }
 
+bool is_projection(const Attention& attention, const std::string& state_name) {
+  return dynamic_cast<const ProjectedAttention*>(&attention) != nullptr &&
+         is_projection(state_name);
+}
+
 }  // namespace lra

@@ -59,4 +59,7 @@ class ProjectedAttention : public Attention {
 /// Whether a parameter or buffer of that name belongs to the projections of a ProjectedAttention.
 bool is_projection(const std::string& state_name);
 
+/// The same where `attention` is one: others have layers of such names that are parts of them.
+bool is_projection(const Attention& attention, const std::string& state_name);
+
 }  // namespace lra

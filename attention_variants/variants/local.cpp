@@ -59,9 +59,7 @@ class LocalAttention : public ProjectedAttention {
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
-    const int64_t block = block_of(length);
-    return 4 * batch * context_.heads * ops::reference::block_count(length, block) * block * block *
-           context_.head_dim;
+    return 4 * batch * context_.heads * ops::pair_count(pattern(length)) * context_.head_dim;
   }
 
  private:

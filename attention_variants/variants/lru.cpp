@@ -29,6 +29,16 @@ struct LruOptions {
     f("bidirectional", bidirectional);
     f("normalise", normalise);
   }
+  void settle() const {
+    if (r_min > r_max)
+      throw UsageError(
+          fmt::format("lru: r_min should be at most r_max, not {} and {}", r_min, r_max));
+    if (r_max * r_max == 0 || r_min >= 1) {
+      throw UsageError(fmt::format(
+          "lru: r_max should be above 0 and r_min below 1, as radii have logarithms, not {} and {}",
+          r_max, r_min));
+    }
+  }
 };
 
 class LruAttention : public SequenceMixer {
@@ -38,15 +48,6 @@ class LruAttention : public SequenceMixer {
         options_(options),
         two_sided_(options.bidirectional && !context.causal) {
     const double low = options.r_min * options.r_min, high = options.r_max * options.r_max;
-    if (low > high) {
-      throw UsageError(fmt::format("lru: r_min should be at most r_max, not {} and {}",
-                                   options.r_min, options.r_max));
-    }
-    if (high == 0 || low >= 1) {
-      throw UsageError(fmt::format(
-          "lru: r_max should be above 0 and r_min below 1, as radii have logarithms, not {} and {}",
-          options.r_max, options.r_min));
-    }
     const int64_t states = options.state, width = context.width;
     const auto add = [this](const char* name, const torch::Tensor& value) {
       return register_parameter(name, value.to(torch::kFloat).contiguous());

@@ -137,8 +137,8 @@ class PerformerAttention : public ProjectedAttention {
             .norm = scale() * scale() / 2,
             .offset = relu ? 1e-3 : options_.epsilon,
             .denominator_min = kPerformerLeast,
-            // m^-½ is left out of both features.
-            .guard = options_.guard * static_cast<double>(options_.num_features),
+            // m^-½ is left out of both features; relu's have none.
+            .guard = options_.guard * (relu ? 1 : static_cast<double>(options_.num_features)),
             .count_padding = options_.prescale,
             .key_max = options_.key_max,
             .max_gradient = options_.max_gradient};

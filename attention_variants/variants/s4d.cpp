@@ -50,6 +50,11 @@ struct S4DOptions {
     f("copies", copies, at_least(0));
     f("dt", dt);
   }
+  void settle() const {
+    if (dt_min > dt_max)
+      throw UsageError(
+          fmt::format("s4d: dt_min should be at most dt_max, not {} and {}", dt_min, dt_max));
+  }
 };
 
 // A and B at the start, complex128 [S].
@@ -95,10 +100,6 @@ class S4DAttention : public SequenceMixer {
     if (width % copies != 0)
       throw UsageError(
           fmt::format("s4d: copies should divide the width {}, not {}", width, copies));
-    if (options.dt_min > options.dt_max) {
-      throw UsageError(fmt::format("s4d: dt_min should be at most dt_max, not {} and {}",
-                                   options.dt_min, options.dt_max));
-    }
     const Modes start = modes_of(options.init, options.state);
     const auto repeated = [copies](const torch::Tensor& z) { return z.repeat({copies, 1}); };
     const auto add = [this](const char* name, const torch::Tensor& value) {

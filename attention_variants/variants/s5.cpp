@@ -45,6 +45,15 @@ struct S5Options {
     f("step_rescale", step_rescale, more_than(0));
     f("clip_eigs", clip_eigs);
   }
+  void settle() const {
+    if (state % (2 * blocks) != 0) {
+      throw UsageError(fmt::format("s5: state should be a multiple of twice the blocks {}, not {}",
+                                   blocks, state));
+    }
+    if (dt_min > dt_max)
+      throw UsageError(
+          fmt::format("s5: dt_min should be at most dt_max, not {} and {}", dt_min, dt_max));
+  }
 };
 
 // Normal within two standard deviations, of standard deviation `deviation` after the cut.
@@ -62,7 +71,6 @@ class S5Attention : public SequenceMixer {
       : SequenceMixer(context),
         options_(options),
         two_sided_(options.bidirectional && !context.causal) {
-    check_options();
     const int64_t width = context.width, state = options.state, block = state / options.blocks;
     const state_space::DiagonalHippo hippo = state_space::diagonal_hippo(block);
     const auto add = [this](const char* name, const torch::Tensor& value) {
@@ -119,17 +127,6 @@ class S5Attention : public SequenceMixer {
   }
 
  private:
-  void check_options() const {
-    if (options_.state % (2 * options_.blocks) != 0) {
-      throw UsageError(fmt::format("s5: state should be a multiple of twice the blocks {}, not {}",
-                                   options_.blocks, options_.state));
-    }
-    if (options_.dt_min > options_.dt_max) {
-      throw UsageError(fmt::format("s5: dt_min should be at most dt_max, not {} and {}",
-                                   options_.dt_min, options_.dt_max));
-    }
-  }
-
   static torch::Tensor as_complex(const torch::Tensor& real) {
     return torch::complex(real, torch::zeros_like(real));
   }

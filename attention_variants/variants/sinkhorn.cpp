@@ -97,15 +97,15 @@ class SinkhornAttention : public ProjectedAttention {
     const bool widened = q_given.is_cpu() && q_given.scalar_type() == torch::kBFloat16;
     const torch::ScalarType type = widened ? torch::kFloat : q_given.scalar_type();
     const int64_t batch = q_given.size(0), heads = q_given.size(1), length = q_given.size(2);
-    const int64_t n = blocks(length);
+    const int64_t n = blocks(length), block = block_of(length);
     if (n > max_blocks_) {
       throw Unsupported(
           fmt::format("sinkhorn sorts at most {} blocks of {}, and {} positions are "
                       "{}: raise max_blocks or block",
                       max_blocks_, options_.block, length, n));
     }
-    const torch::Tensor real = torch::constant_pad_nd(mask, {0, n * options_.block - length})
-                                   .view({batch, 1, n, options_.block});  // [B,1,n,b]
+    const torch::Tensor real = torch::constant_pad_nd(mask, {0, n * block - length})
+                                   .view({batch, 1, n, block});  // [B,1,n,b]
     const torch::Tensor q = cut(q_given.to(type), mask), k = cut(k_given.to(type), mask),
                         v = cut(v_given.to(type), mask);
     const torch::Tensor own =
@@ -128,7 +128,7 @@ class SinkhornAttention : public ProjectedAttention {
       out = own + sorted.masked_fill(nothing, 0);
     }
     // Fused kernels of GPUs leave heads and positions in another order.
-    out = out.reshape({batch, heads, n * options_.block, -1}).narrow(2, 0, length);
+    out = out.reshape({batch, heads, n * block, q_given.size(3)}).narrow(2, 0, length);
     return ops::zero_padded_rows(out.to(q_given.scalar_type()), mask);
   }
 
@@ -139,10 +139,10 @@ class SinkhornAttention : public ProjectedAttention {
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
                          bool training) const override {
     if (training) return -1;  // depends on when autograd frees what
-    const int64_t rows = batch * context_.heads, d = context_.head_dim, n = blocks(length);
-    const int64_t vector = rows * n * options_.block * d * element_size;
-    const int64_t fused = ops::reference::fused_attention_bytes(rows * n, options_.block,
-                                                                options_.block, d, element_size);
+    const int64_t rows = batch * context_.heads, d = context_.head_dim, n = blocks(length),
+                  block = block_of(length), vector = rows * n * block * d * element_size;
+    const int64_t fused =
+        ops::reference::fused_attention_bytes(rows * n, block, block, d, element_size);
     // q, k and v in blocks, and what each block makes of itself, twice where it is doubled.
     if (sort_ == nullptr) return 5 * vector + fused;
     // Then the sorted k and v, what they make, and the weights they were sorted by.
@@ -150,7 +150,7 @@ class SinkhornAttention : public ProjectedAttention {
   }
 
   int64_t flops(int64_t batch, int64_t length) const override {
-    const int64_t n = blocks(length), b = options_.block, d = context_.head_dim;
+    const int64_t n = blocks(length), b = block_of(length), d = context_.head_dim;
     const int64_t within = 4 * n * b * b * d;
     if (sort_ == nullptr) return batch * context_.heads * within;
     const int64_t sorting = 2 * n * n * d + 2 * n * n * b;  // L, and the mask mixed
@@ -160,14 +160,17 @@ class SinkhornAttention : public ProjectedAttention {
 
  private:
   int64_t blocks(int64_t length) const { return (length + options_.block - 1) / options_.block; }
+  // A block alone ends with the inputs.
+  int64_t block_of(int64_t length) const { return std::min(options_.block, length); }
 
   // x [B,H,N,d] -> [B*H,n,b,d], fresh, with padded positions and those past N zero.
   torch::Tensor cut(const torch::Tensor& x, const torch::Tensor& mask) const {
-    const int64_t missing = blocks(x.size(2)) * options_.block - x.size(2);
+    const int64_t n = blocks(x.size(2)), block = block_of(x.size(2)),
+                  missing = n * block - x.size(2);
     torch::Tensor fresh = missing == 0 ? x.clone(at::MemoryFormat::Contiguous)
                                        : torch::constant_pad_nd(x, {0, 0, 0, missing}).contiguous();
     fresh.narrow(2, 0, x.size(2)).masked_fill_(mask.logical_not().unsqueeze(1).unsqueeze(-1), 0);
-    return fresh.view({x.size(0) * x.size(1), blocks(x.size(2)), options_.block, x.size(3)});
+    return fresh.view({x.size(0) * x.size(1), n, block, x.size(3)});
   }
 
   // Pᵀ [B*H,n,n], from k [B*H,n,b,d] with padding zeroed: row i holds the weights of the blocks

@@ -36,8 +36,8 @@ TEST(Local, MemoryGrowsWithN) {
 }
 
 TEST(Local, CountsTheProductsOfItsBlocks) {
-  // 5 blocks of 8, products of 8 x 8 x 4 and 8 x 8 x 4, two operations each, 3 samples, 2 heads.
-  EXPECT_EQ(make("local[block=8]")->flops(3, 37), 3 * 2 * 5 * 2 * 2 * 8 * 8 * 4);
+  // 4 blocks of 8 and one of 5, two products of 4 each, two operations each, 3 samples, 2 heads.
+  EXPECT_EQ(make("local[block=8]")->flops(3, 37), 3 * 2 * (4 * 8 * 8 + 5 * 5) * 2 * 2 * 4);
   EXPECT_EQ(make("local[block=64]")->flops(3, 37), make("standard")->flops(3, 37));
 }
 

@@ -76,6 +76,13 @@ TEST(Lru, RefusesRingsThatNoRadiusIsIn) {
     EXPECT_THROW(mixer("lru[" + std::string(ring) + "]"), UsageError) << ring;
 }
 
+TEST(Lru, OptionsThatContradictEachOtherAreRefusedBeforeAnyWork) {
+  for (const char* text : {"lru[r_min=0.9,r_max=0.5]", "lru[r_max=0]"}) {
+    const AttentionSpec spec = parse_attention(text);
+    EXPECT_THROW(attention_entry(spec.name).effective_options(spec.options), UsageError) << text;
+  }
+}
+
 TEST(Lru, NamesItsSlowParameters) {
   expect_slow_parameters_exist("lru");
   expect_slow_parameters_exist("lru[normalise=false]");

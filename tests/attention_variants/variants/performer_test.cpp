@@ -35,6 +35,20 @@ torch::Tensor normalised(const torch::Tensor& q_features, const torch::Tensor& k
   return torch::matmul(a / a.sum(-1, /*keepdim=*/true), v);
 }
 
+// Of one token the result is its value, where no denominator is so small.
+TEST(Performer, TheGuardIsOfTheDenominatorsOfEitherKernel) {
+  const Inputs in = make_inputs({1}, 1);
+  for (const char* kernel : {"softmax", "relu"}) {
+    const auto guarded = [&](const char* guard) {
+      return attend(*make(std::string("performer[num_features=64,guard=") + guard +
+                          ",kernel=" + kernel + "]"),
+                    in);
+    };
+    EXPECT_LT(difference(guarded("1e-3"), in.v), 1e-12) << kernel;
+    EXPECT_GT(difference(guarded("1e3"), in.v), 1e-3) << kernel;
+  }
+}
+
 TEST(Performer, EqualsTheFormulaOnRealTokensAlone) {
   const std::vector<int64_t> lengths = {53, 30, 3, 1};
   const Inputs in = make_inputs(lengths, 53);

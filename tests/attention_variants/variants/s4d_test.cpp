@@ -155,6 +155,13 @@ TEST(S4D, RefusesWhatDoesNotFit) {
   EXPECT_THROW(mixer("s4d[dt_min=0.2]"), UsageError);
 }
 
+TEST(S4D, OptionsThatContradictEachOtherAreRefusedBeforeAnyWork) {
+  for (const char* text : {"s4d[dt_min=0.2]"}) {
+    const AttentionSpec spec = parse_attention(text);
+    EXPECT_THROW(attention_entry(spec.name).effective_options(spec.options), UsageError) << text;
+  }
+}
+
 TEST(S4D, NamesItsSlowParameters) { expect_slow_parameters_exist("s4d"); }
 TEST(S4D, MemoryGrowsLinearly) { expect_linear_memory("s4d[state=8]"); }
 

@@ -105,6 +105,13 @@ TEST(S5, RefusesWhatDoesNotFit) {
   EXPECT_THROW(mixer("s5[dt_min=0.2]"), UsageError);
 }
 
+TEST(S5, OptionsThatContradictEachOtherAreRefusedBeforeAnyWork) {
+  for (const char* text : {"s5[state=6,blocks=2]", "s5[dt_min=0.2]"}) {
+    const AttentionSpec spec = parse_attention(text);
+    EXPECT_THROW(attention_entry(spec.name).effective_options(spec.options), UsageError) << text;
+  }
+}
+
 TEST(S5, NamesItsSlowParameters) { expect_slow_parameters_exist("s5"); }
 TEST(S5, MemoryGrowsLinearly) { expect_linear_memory("s5[state=8]"); }
 

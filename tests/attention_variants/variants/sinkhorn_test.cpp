@@ -95,6 +95,17 @@ TEST(Sinkhorn, EqualsTheFormulaWithItsGradients) {
   }
 }
 
+// One block that is longer than the inputs is as long as they are.
+TEST(Sinkhorn, ABlockEndsWithTheInputs) {
+  const auto longer = make("sinkhorn[block=1000000]"), exact = make("sinkhorn[block=64]");
+  const Inputs in = make_inputs({29, 7, 0}, 29);
+  EXPECT_EQ(difference(attend(*longer, in), attend(*exact, in)), 0);
+  EXPECT_EQ(longer->flops(3, 29), exact->flops(3, 29));
+  EXPECT_EQ(longer->analytic_bytes(3, 29, 4, false), exact->analytic_bytes(3, 29, 4, false));
+  const Inputs none = make_inputs({}, 29);
+  EXPECT_EQ(attend(*make("sinkhorn[block=8]"), none).sizes(), none.q.sizes());
+}
+
 // Σ_j P[j,i] = 1 after the last normalisation: values of one give one for either half.
 TEST(Sinkhorn, NormalisedColumnsAreMeans) {
   Inputs in = make_inputs({32}, 32);
@@ -157,7 +168,7 @@ TEST(Sinkhorn, CountsItsOperations) {
       make("sinkhorn[block=4]")->flops(3, 37),
       3 * 2 *
           (2 * 4 * 10 * 4 * 4 * 4 + 2 * 10 * 10 * 4 + 2 * 10 * 10 * 4 + 2 * 2 * 10 * 10 * 4 * 4));
-  EXPECT_EQ(make("sinkhorn[block=64]")->flops(3, 37), 3 * 2 * 4 * 64 * 64 * 4);
+  EXPECT_EQ(make("sinkhorn[block=64]")->flops(3, 37), 3 * 2 * 4 * 37 * 37 * 4);
 }
 
 // With the more costly sorting; tests/attention_variants/variants/growth_test.cpp measures the

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lra/model/layer.h"
 #include "tests/lra/model/toy_model.h"
 
 namespace lra {
@@ -49,6 +50,10 @@ TEST_F(ModelTest, CountsItsOperations) {
   Config cls = toy_config();
   cls.settings.model.pooling = Pooling::cls;
   EXPECT_EQ(flops(cls, 1, 3, 10), layers(3, 11) + 3 * 264) << "the class token is a position";
+  // Its layer called value is a part of it.
+  const Model mega(toy_task(1), toy_config("mega"));
+  EXPECT_EQ(layer_flops(*mega.attentions().front(), 3, 10),
+            mega.attentions().front()->flops(3, 10));
   EXPECT_EQ(flops(toy_config("nystrom[num_landmarks=4,pinv=exact]"), 1, 3, 10), -1)
       << "what a singular value decomposition takes is not known beforehand";
 }
