@@ -10,8 +10,16 @@ namespace {
 
 thread_local const BatchSlice* t_slice = nullptr;
 thread_local SeedTape* t_tape = nullptr;
+thread_local bool t_of_all = false;  // what is dropped is no part of a batch
 
 constexpr int64_t kMostSeeds = 4096;
+
+struct OfAllScope {
+  OfAllScope() { t_of_all = true; }
+  ~OfAllScope() { t_of_all = false; }
+  OfAllScope(const OfAllScope&) = delete;
+  OfAllScope& operator=(const OfAllScope&) = delete;
+};
 
 }  // namespace
 
@@ -46,8 +54,13 @@ DrawnDropout draw_dropout(double p, bool training, int64_t count) {
     const std::lock_guard lock(generator.mutex());
     drawn.seed = generator.get<at::CPUGeneratorImpl>()->random64();
   }
-  if (slice != nullptr) drawn.first = slice->first_of(count);
+  if (slice != nullptr && !t_of_all) drawn.first = slice->first_of(count);
   return drawn;
+}
+
+torch::Tensor philox_dropout_of_all(const torch::Tensor& x, double p, bool training) {
+  const OfAllScope of_all;
+  return philox_dropout(x, p, training);
 }
 
 SeedTape::SeedTape(torch::Device device)

@@ -49,6 +49,10 @@ struct DropoutCall {
 /// shape, float32, float64 or bfloat16; throws c10::Error where p is not in [0, 1].
 torch::Tensor philox_dropout(const torch::Tensor& x, double p, bool training);
 
+/// The same of what all samples of a batch have in common, as taps: within a BatchSlice all parts
+/// of the batch drop the same.
+torch::Tensor philox_dropout_of_all(const torch::Tensor& x, double p, bool training);
+
 /// While it lives, this thread's tensors are samples [begin, begin + count) of a larger batch, in
 /// rows of one size: dropouts by counters drop what they would drop of these samples in the whole
 /// batch. They draw their seeds from `seeds`, a CPU generator, in place of LibTorch's default one.

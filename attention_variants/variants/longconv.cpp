@@ -4,6 +4,7 @@
 // Fu et al., "Simple Hardware-Efficient Long Convolutions for Sequence Modeling", ICML 2023; for
 // the Long Range Arena with a squash of 0.002 to 0.003 and a dropout of 0.2.
 // Cost: O(N log N D) time; memory O(N D).
+#include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/long_convolution.h"
 #include "attention_variants/registry.h"
 #include "attention_variants/sequence_mixer.h"
@@ -54,7 +55,8 @@ class LongConvolution : public SequenceMixer {
     }
     torch::Tensor taps = taps_.to(u.scalar_type());
     if (options_.squash > 0) taps = at::softshrink(taps, options_.squash);
-    if (options_.dropout > 0) taps = torch::dropout(taps, options_.dropout, is_training());
+    if (options_.dropout > 0)
+      taps = ops::philox_dropout_of_all(taps, options_.dropout, is_training());
     const int64_t ahead = two_sided_ ? context_.max_length - 1 : 0;
     return {.y = ops::long_convolution(context_.kernels,
                                        {u, ops::with_skip(taps, ahead, skip_), ahead})};

@@ -143,9 +143,10 @@ class SinkhornAttention : public ProjectedAttention {
                   block = block_of(length), vector = rows * n * block * d * element_size;
     const int64_t fused =
         ops::reference::fused_attention_bytes(rows * n, block, block, d, element_size);
-    // q, k and v in blocks, and what each block makes of itself, twice where it is doubled.
-    if (sort_ == nullptr) return 5 * vector + fused;
-    // Then the sorted k and v, what they make, and the weights they were sorted by.
+    // q, k and v in one block, and what it makes of itself, twice where it is doubled.
+    if (sort_ == nullptr) return std::max(4 * vector + fused, 5 * vector);
+    // q, k and v in blocks, and what each makes of itself; the sorted k and v, what they make, and
+    // the weights they were sorted by.
     return 7 * vector + fused + rows * n * n * std::max<int64_t>(element_size, 4);
   }
 

@@ -3,7 +3,8 @@
 //
 // Child et al., "Generating Long Sequences with Sparse Transformers", arXiv 2019, section 4.3, as
 // Tay et al., "Long Range Arena", ICLR 2021, use it. Cost: O(N b d + N² c d / b) time with c =
-// summary + 1 columns a block (b ~ √N gives the paper's O(N √N)); memory O(N (b + d)).
+// summary + 1 columns a block (b ~ √N gives the paper's O(N √N)); memory O(N (b + d)), in
+// training with a dropout of weights, which are stored then, O(N² c / b).
 // A real token sees itself.
 #include <algorithm>
 
@@ -182,7 +183,7 @@ class SparseAttention : public ProjectedAttention {
     .name = "sparse",
     .title = "Sparse",
     .paper = "Child et al., arXiv 2019",
-    .complexity = "O(N b + N² c / b); memory O(N b)",
+    .complexity = "O(N b + N² c / b); memory O(N b), with dropout O(N² c / b)",
     .softmax = Softmax::approximate,
     .budget = "block",
     .linear = true,

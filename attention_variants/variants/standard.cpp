@@ -2,8 +2,9 @@
 //
 // Vaswani et al., "Attention Is All You Need", NeurIPS 2017, section 3.2.1.
 // Cost: O(N²d) time; memory O(Nd) fused, O(N²) materialized (the baseline of the
-// efficient-attention papers). With a dropout of weights fused is O(N²) too on a CPU without own
-// kernels for the type. Causal: position i sees j <= i, by the kernel of sparse patterns.
+// efficient-attention papers). With a dropout of weights fused is O(N²) too where it is causal, and
+// on a CPU without own kernels for the type. Causal: position i sees j <= i, by the kernel of
+// sparse patterns.
 #include "attention_variants/ops/block_sparse_attention.h"
 #include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/causal.h"

@@ -144,15 +144,19 @@ torch::Tensor run(const LandmarkCall& call) {
   const auto read = [&](const torch::Tensor& x) {
     return options.padding == LandmarkPadding::ignored ? x : zero_padding(x, call.mask);
   };
-  const torch::Tensor v = read(call.v), q = read(call.q), k = read(call.k);
-  const Landmarks landmarks =
-      make_landmarks(q, k, options.padding == LandmarkPadding::masked ? call.mask : torch::Tensor(),
-                     {.count = options.landmarks, .kind = options.kind, .seed = options.seed});
-  const torch::Tensor a = landmark_matrix(landmarks);  // [B,H,m,m]
-  const torch::Tensor z = options.exact_inverse
-                              ? exact_landmark_inverse(a)
-                              : landmark_inverse(a, options.iterations, options.start);
-  torch::Tensor out = landmark_product(q, k, v, call.mask, landmarks, z).to(call.q.scalar_type());
+  const torch::Tensor v = read(call.v);
+  torch::Tensor out;
+  {  // what it holds ends before the convolution
+    const torch::Tensor q = read(call.q), k = read(call.k);
+    const Landmarks landmarks = make_landmarks(
+        q, k, options.padding == LandmarkPadding::masked ? call.mask : torch::Tensor(),
+        {.count = options.landmarks, .kind = options.kind, .seed = options.seed});
+    const torch::Tensor a = landmark_matrix(landmarks);  // [B,H,m,m]
+    const torch::Tensor z = options.exact_inverse
+                                ? exact_landmark_inverse(a)
+                                : landmark_inverse(a, options.iterations, options.start);
+    out = landmark_product(q, k, v, call.mask, landmarks, z).to(call.q.scalar_type());
+  }
   const torch::Tensor& taps = call.conv_weight;
   if (taps.size(1) > 0) out = out + depthwise_conv(v, taps.view({taps.size(0), 1, -1, 1}));
   return zero_padded_rows(out, call.mask);

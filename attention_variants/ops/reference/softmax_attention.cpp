@@ -60,8 +60,36 @@ torch::Tensor attend_by_length(const torch::Tensor& q, const torch::Tensor& k,
   return attend_per_sample(q, k, v, lengths);
 }
 
-// Weights [B,H,M,N] in memory with a dropout: on CPUs the own kernel drops the same. On GPUs this
-// is LibTorch's own dropout.
+torch::Tensor unless_full(const torch::Tensor& mask) {
+  return FullMask::covers(mask) ? torch::Tensor() : mask;
+}
+
+torch::Tensor zeroed(const torch::Tensor& x, const torch::Tensor& mask) {
+  return mask.defined() ? zero_padding(x, mask) : x;
+}
+
+torch::Tensor attend_by_stored_weights(const SoftmaxAttentionCall& call) {
+  const auto& [q, k, v, given_keys, given_queries, options, distance_bias] = call;
+  const torch::Tensor keys = unless_full(given_keys), queries = unless_full(given_queries);
+  torch::Tensor scores = stored_scores(zeroed(q, queries), zeroed(k, keys));
+  if (distance_bias.defined()) scores = scores + bias_of_pairs(distance_bias, q.size(2), k.size(2));
+  // Finite: a row that sees nothing has equal weights, and is dropped.
+  if (keys.defined()) scores.masked_fill_(keys.logical_not().unsqueeze(1).unsqueeze(1), -1e30);
+  const torch::Tensor weights =
+      drop_weights(torch::softmax(scores, -1), options.dropout, options.training);
+  torch::Tensor out = torch::matmul(weights, zeroed(v, keys)).to(q.scalar_type());
+  if (queries.defined()) out = zero_padded_rows(out, queries);
+  if (!keys.defined() || keys.is_same(queries)) return out;
+  return zero_padded_rows(out, keys.any(1, /*keepdim=*/true).expand({-1, q.size(2)}));
+}
+
+}  // namespace
+
+torch::Tensor stored_scores(const torch::Tensor& q, const torch::Tensor& k) {
+  const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
+  return torch::matmul(q * scale, k.transpose(-2, -1));
+}
+
 torch::Tensor drop_weights(const torch::Tensor& weights, double p, bool training) {
   if (!training || p == 0) return weights;
   if (!weights.is_cpu()) return torch::dropout(weights, p, training);
@@ -78,38 +106,6 @@ torch::Tensor drop_weights(const torch::Tensor& weights, double p, bool training
   }
   return weights * factors.narrow(2, 0, queries);
 }
-
-// q kᵀ / √d, [B,H,M,N].
-torch::Tensor stored_scores(const torch::Tensor& q, const torch::Tensor& k) {
-  const double scale = 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
-  return torch::matmul(q * scale, k.transpose(-2, -1));
-}
-
-torch::Tensor unless_full(const torch::Tensor& mask) {
-  return FullMask::covers(mask) ? torch::Tensor() : mask;
-}
-
-torch::Tensor zeroed(const torch::Tensor& x, const torch::Tensor& mask) {
-  return mask.defined() ? zero_padding(x, mask) : x;
-}
-
-// By storing the weights.
-torch::Tensor attend_with_distance_bias(const SoftmaxAttentionCall& call) {
-  const auto& [q, k, v, given_keys, given_queries, options, distance_bias] = call;
-  const torch::Tensor keys = unless_full(given_keys), queries = unless_full(given_queries);
-  torch::Tensor scores = stored_scores(zeroed(q, queries), zeroed(k, keys)) +
-                         bias_of_pairs(distance_bias, q.size(2), k.size(2));
-  // Finite: a row that sees nothing has equal weights, and is dropped.
-  if (keys.defined()) scores.masked_fill_(keys.logical_not().unsqueeze(1).unsqueeze(1), -1e30);
-  const torch::Tensor weights =
-      drop_weights(torch::softmax(scores, -1), options.dropout, options.training);
-  torch::Tensor out = torch::matmul(weights, zeroed(v, keys)).to(q.scalar_type());
-  if (queries.defined()) out = zero_padded_rows(out, queries);
-  if (!keys.defined() || keys.is_same(queries)) return out;
-  return zero_padded_rows(out, keys.any(1, /*keepdim=*/true).expand({-1, q.size(2)}));
-}
-
-}  // namespace
 
 torch::Tensor bias_of_pairs(const torch::Tensor& of_distance, int64_t queries, int64_t keys) {
   const auto places = torch::TensorOptions(of_distance.device()).dtype(torch::kLong);
@@ -141,15 +137,17 @@ torch::Tensor materialized_attention(const torch::Tensor& q, const torch::Tensor
 
 torch::Tensor run(const SoftmaxAttentionCall& call) {
   const auto& [q, k, v, given_keys, given_queries, options, distance_bias] = call;
-  if (distance_bias.defined()) return attend_with_distance_bias(call);
+  if (distance_bias.defined()) return attend_by_stored_weights(call);
   const double dropout = options.training ? options.dropout : 0;
   const torch::Tensor keys = options.per_sample ? given_keys : unless_full(given_keys),
                       queries = options.per_sample ? given_queries : unless_full(given_queries);
+  // LibTorch's fused attention on CPUs leaves its fused path for an N x N one when given a dropout;
+  // so that the same weights are dropped as by the kernel, these take its place.
+  if (dropout > 0 && q.is_cpu()) {
+    return options.per_sample ? materialized_attention(q, k, v, keys, dropout, options.training)
+                              : attend_by_stored_weights(call);
+  }
   if (options.per_sample) {
-    // LibTorch's fused attention on CPUs leaves its fused path for an N x N one when given a
-    // dropout; so that the same weights are dropped as by the kernel, this takes its place.
-    if (dropout > 0 && q.is_cpu())
-      return materialized_attention(q, k, v, keys, dropout, options.training);
     const torch::Tensor out = attend_by_length(q, k, v, keys, dropout).to(q.scalar_type());
     return FullMask::covers(queries) ? out : zero_padded_rows(out, queries);
   }

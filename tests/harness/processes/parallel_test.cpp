@@ -154,6 +154,23 @@ TEST_F(ParallelTest, MicroBatchesOfSharesAreThoseOfTheBatch) {
   expect_equal_to_rounding(run("one"), run("three"));
 }
 
+// Dropouts of weights, where the whole is not by one kernel, and of taps, which all samples share.
+TEST_F(ParallelTest, WhatIsDroppedIsThatOfOneProcess) {
+  for (const auto& [attention, causal] :
+       {std::pair{"sparse[block=8,summary=2,cls=open,dropout=0.3]", "false"},
+        {"longformer[window=4,global_tokens=2,dropout=0.3]", "false"},
+        {"longconv[dropout=0.3]", "false"},
+        {"standard[dropout=0.3]", "true"}}) {
+    SCOPED_TRACE(attention);
+    const std::string name = std::string(attention).substr(0, 5);
+    const Words sets = {"training.batch=10", std::string("model.causal=") + causal};
+    ASSERT_NO_FATAL_FAILURE(run_alone(words(name + "1", attention, 6, sets)));
+    const ProgramResult result = processes(2, words(name + "2", attention, 6, sets));
+    ASSERT_EQ(result.status, 0) << result.text();
+    expect_equal_to_rounding(run(name + "1"), run(name + "2"));
+  }
+}
+
 // Whole batches go to the processes, so that even the last bits are those of one.
 TEST_F(ParallelTest, EvaluationIsExactlyThatOfOneProcess) {
   // The batches of the first are of like length.
