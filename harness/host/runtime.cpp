@@ -26,6 +26,8 @@
 namespace lra::host {
 namespace {
 
+constexpr const char* kCommit = "commit";
+
 std::string processor_name() {
   std::ifstream in("/proc/cpuinfo");
   for (std::string line; std::getline(in, line);) {
@@ -138,17 +140,20 @@ std::string compiler_text(std::string_view version) {
 }
 
 json software_json() {
-  return {{"lra", LRA_VERSION},
-          {"torch", TORCH_VERSION},
-          {"compiler", compiler_text(__VERSION__)},
-          {"cpu_capability", at::get_cpu_capability()},
-          {"kernels", ops::cpu_isa()},
-          {"denormals", denormals_are_zero() ? "zero" : "kept"}};
+  json software = {{"lra", LRA_VERSION},
+                   {"torch", TORCH_VERSION},
+                   {"compiler", compiler_text(__VERSION__)},
+                   {"cpu_capability", at::get_cpu_capability()},
+                   {"kernels", ops::cpu_isa()},
+                   {"denormals", denormals_are_zero() ? "zero" : "kept"}};
+  if (*source_commit() != '\0') software[kCommit] = source_commit();
+  return software;
 }
 
 std::string other_software(const json& software) {
   const json here = software_json();
   for (const auto& [part, value] : software.items()) {
+    if (part == kCommit) continue;  // builds of one version go on with each other's work
     if (here.contains(part) && here.at(part) != value) {
       return fmt::format("{} {}, which is {} here", part, text_from_value(value),
                          text_from_value(here.at(part)));

@@ -45,11 +45,16 @@ void open_standard_files();
 Machine machine_of(torch::Device device);
 /// "g++ 12.2.0" or "clang++ 14.0.6", of what a compiler defines as __VERSION__.
 std::string compiler_text(std::string_view version);
-/// {"lra", "torch", "compiler", "cpu_capability", "kernels", "denormals"}.
+/// The commit of the checkout that this program was built from, 12 digits, with "-dirty" behind it
+/// where tracked files differed; "" where it was none.
+const char* source_commit();
+/// {"lra", "torch", "compiler", "cpu_capability", "kernels", "denormals"}, and "commit" where it is
+/// known.
 json software_json();
 
 /// The first part of a record's `software` that is another here, as "kernels avx2, which is
-/// baseline here"; "" where there is none. Parts that one of them lacks are not compared.
+/// baseline here"; "" where there is none. Parts that one of them lacks are not compared, nor are
+/// commits.
 std::string other_software(const json& software);
 
 }  // namespace lra::host

@@ -14,6 +14,7 @@
 
 #include "harness/host/memory.h"
 #include "harness/host/pages.h"
+#include "harness/host/runtime.h"
 #include "harness/measure/roofline.h"
 #include "results/analysis/profile_cells.h"
 #include "tests/bench/bench.h"
@@ -96,7 +97,9 @@ void register_all(const Roofline& roofline) {
 }  // namespace lra
 
 int main(int argc, char** argv) {
-  // As the program does: else it depends on what lies at the heap's end whether each iteration
+  // As the program does, before there are threads.
+  lra::host::flush_denormals();
+  // Likewise: else it depends on what lies at the heap's end whether each iteration
   // faults its pages in anew.
   lra::host::keep_freed_pages();
   lra::host::install_counting_allocator();

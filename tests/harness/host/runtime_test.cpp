@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <limits>
 #include <thread>
@@ -46,6 +47,22 @@ TEST(CompilerText, NamesTheCompilerThatItWas) {
             "clang++ 15.0.7 (https://github.com/llvm/llvm-project 8dfdcc7)");
   EXPECT_EQ(host::compiler_text("Debian Clang 14.0.6"), "clang++ 14.0.6");
   EXPECT_EQ(host::software_json()["compiler"], host::compiler_text(__VERSION__));
+}
+
+// A build in a checkout names it; another build of the same version goes on with its files.
+TEST(Software, NamesTheCommitWhichKeepsNoneApart) {
+  json software = host::software_json();
+  if (std::system("test \"$(git -C '" LRA_SOURCE_DIR
+                  "' rev-parse --show-toplevel 2>&1)\" = '" LRA_SOURCE_DIR "'") == 0) {
+    const std::string commit = software.value("commit", "");
+    ASSERT_GE(commit.size(), 12u);
+    EXPECT_EQ(commit.substr(0, 12).find_first_not_of("0123456789abcdef"), std::string::npos);
+  }
+  EXPECT_EQ(host::other_software(software), "");
+  software["commit"] = "another";
+  EXPECT_EQ(host::other_software(software), "");
+  software["lra"] = "another";
+  EXPECT_NE(host::other_software(software), "");
 }
 
 TEST(FlushDenormals, IsOfTheThreadAndOfThoseThatItStarts) {
