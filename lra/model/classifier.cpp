@@ -77,7 +77,7 @@ void start_weights(Init init, const std::vector<std::unique_ptr<Block>>& layers,
   const Starts starts = starts_of(init);
   for (const auto& layer : layers) {
     for (const auto& item : layer->attention()->named_parameters()) {
-      if (init == Init::flax && is_projection(*layer->attention(), item.key()))
+      if (init == Init::flax && is_projection(item.key()))
         start(item.value(), start_by_xavier, start_at_zero);
     }
     for (const torch::Tensor& parameter : layer->linear_parameters())

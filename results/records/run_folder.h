@@ -1,4 +1,4 @@
-// The names of the files that a run leaves in its folder.
+// The names of the files that runs, suites and reports leave in their folders.
 #pragma once
 
 namespace lra {
@@ -12,6 +12,9 @@ inline constexpr const char* kTriesFile = "tries.log";
 
 // The folder, in a run's own, of the run that comes before it (pretraining_config()).
 inline constexpr const char* kPretrainingFolder = "pretraining";
+
+// Of a report: the last file to be written.
+inline constexpr const char* kReportFile = "report.md";
 
 // A suite's file, in the folder that holds runs/TASK/ATTENTION/seedN.
 inline constexpr const char* kSuiteFile = "suite.json";

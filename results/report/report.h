@@ -36,8 +36,6 @@ std::vector<Plot> report_plots(const Records& records);
 /// where its records are. The same for a browser: make_pages (html_report.h).
 std::map<std::string, std::string> make_report(const Records& records);
 
-/// The tables among them.
-inline constexpr const char* kReportFile = "report.md";
 /// The extension of the scripts among them.
 inline constexpr const char* kPlotScript = ".gp";
 

@@ -2,7 +2,7 @@
 #include "harness/suite/finish.h"
 
 #include "harness/report/write_report.h"
-#include "results/report/report.h"
+#include "results/records/run_folder.h"
 #include "results/store/store.h"
 #include "tests/harness/suite/fixture.h"
 
