@@ -86,14 +86,16 @@ DottedSettings settings_of(const Result& r) {
 
 DottedSettings variant_settings_of(const Result& r) {
   DottedSettings settings;
-  flatten(r.config, "", settings);
-  std::set<std::string> set_over;
-  for (const ChangedSetting& changed : changed_settings(r, r.budget)) {
-    if (!changed.of_budget) set_over.insert(changed.key);
+  const auto keys = r.config.find("by_attention");
+  if (keys == r.config.end() || !keys->is_array()) return settings;
+  for (const json& key : *keys) {
+    const json* value = key.is_string() ? r.setting(key) : nullptr;
+    if (value != nullptr && !value->is_object() && !rounds_only(key.get<std::string>()))
+      settings[key] = json_line(*value);
   }
-  std::erase_if(settings, [&](const auto& entry) {
-    return !is_by_attention(r, entry.first) || set_over.contains(entry.first);
-  });
+  for (const ChangedSetting& changed : changed_settings(r, r.budget)) {
+    if (!changed.of_budget) settings.erase(changed.key);
+  }
   return settings;
 }
 

@@ -163,4 +163,12 @@ inline torch::Tensor recur(const Recurrence& r, const torch::Tensor& u) {
   return torch::stack(rows, 1);
 }
 
+/// Options that contradict each other are refused when they are read, before any work.
+inline void expect_refused_options(const std::vector<std::string>& specs) {
+  for (const std::string& text : specs) {
+    const AttentionSpec spec = parse_attention(text);
+    EXPECT_THROW(attention_entry(spec.name).effective_options(spec.options), UsageError) << text;
+  }
+}
+
 }  // namespace lra

@@ -77,10 +77,7 @@ TEST(Lru, RefusesRingsThatNoRadiusIsIn) {
 }
 
 TEST(Lru, OptionsThatContradictEachOtherAreRefusedBeforeAnyWork) {
-  for (const char* text : {"lru[r_min=0.9,r_max=0.5]", "lru[r_max=0]"}) {
-    const AttentionSpec spec = parse_attention(text);
-    EXPECT_THROW(attention_entry(spec.name).effective_options(spec.options), UsageError) << text;
-  }
+  expect_refused_options({"lru[r_min=0.9,r_max=0.5]", "lru[r_max=0]"});
 }
 
 TEST(Lru, NamesItsSlowParameters) {

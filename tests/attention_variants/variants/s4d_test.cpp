@@ -156,10 +156,7 @@ TEST(S4D, RefusesWhatDoesNotFit) {
 }
 
 TEST(S4D, OptionsThatContradictEachOtherAreRefusedBeforeAnyWork) {
-  for (const char* text : {"s4d[dt_min=0.2]"}) {
-    const AttentionSpec spec = parse_attention(text);
-    EXPECT_THROW(attention_entry(spec.name).effective_options(spec.options), UsageError) << text;
-  }
+  expect_refused_options({"s4d[dt_min=0.2]"});
 }
 
 TEST(S4D, NamesItsSlowParameters) { expect_slow_parameters_exist("s4d"); }

@@ -106,10 +106,7 @@ TEST(S5, RefusesWhatDoesNotFit) {
 }
 
 TEST(S5, OptionsThatContradictEachOtherAreRefusedBeforeAnyWork) {
-  for (const char* text : {"s5[state=6,blocks=2]", "s5[dt_min=0.2]"}) {
-    const AttentionSpec spec = parse_attention(text);
-    EXPECT_THROW(attention_entry(spec.name).effective_options(spec.options), UsageError) << text;
-  }
+  expect_refused_options({"s5[state=6,blocks=2]", "s5[dt_min=0.2]"});
 }
 
 TEST(S5, NamesItsSlowParameters) { expect_slow_parameters_exist("s5"); }
