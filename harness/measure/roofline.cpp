@@ -4,6 +4,8 @@
 #include <chrono>
 #include <functional>
 
+#include "attention_variants/ops/autocast.h"
+#include "attention_variants/ops/linear.h"
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
 
@@ -30,6 +32,21 @@ double fastest(torch::Device device, double seconds, const std::function<void()>
   return best;
 }
 
+// Floating-point operations a second of the fastest of several linear layers [rows,256] ->
+// [rows,256]: the own kernel's products, for which LibTorch's library may be no measure. MKL's
+// large ones are half as fast on an EPYC with AVX-512.
+double fastest_of_layers(torch::Dtype dtype, double seconds) {
+  constexpr int64_t kWidth = 256, kRowsOfThread = 2048;
+  const int64_t rows = kRowsOfThread * at::get_num_threads();
+  const auto x = torch::randn({1, rows, kWidth}).to(dtype);
+  const ops::LinearWeights layer{torch::randn({kWidth, kWidth}), torch::zeros({kWidth})};
+  const ops::AutocastScope autocast(
+      x.device(), dtype == torch::kBFloat16 ? ops::Dtype::bfloat16 : ops::Dtype::float32);
+  const double flops = 2.0 * static_cast<double>(rows * kWidth * kWidth);
+  return flops / fastest(x.device(), seconds,
+                         [&] { ops::linear(ops::Kernels::fused, x, /*norm=*/nullptr, {layer}); });
+}
+
 }  // namespace
 
 Roofline measure_roofline(torch::Device device, torch::Dtype dtype, int64_t memory_limit,
@@ -45,6 +62,8 @@ Roofline measure_roofline(torch::Device device, torch::Dtype dtype, int64_t memo
     auto c = torch::empty({n, n}, options);
     const double flops = 2.0 * static_cast<double>(n * n * n);
     roofline.gflops = flops / fastest(device, each, [&] { torch::matmul_out(c, a, b); }) / 1e9;
+    if (device.is_cpu())
+      roofline.gflops = std::max(roofline.gflops, fastest_of_layers(dtype, each) / 1e9);
   }
   const int64_t most = int64_t{rough ? 64 : 512} << 20;
   const int64_t bytes = memory_limit > 0 ? std::min(most, memory_limit / 4) : most;

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <thread>
 
+#include "attention_variants/ops/linear.h"
 #include "harness/host/memory.h"
 #include "harness/measure/machine_watch.h"
 #include "harness/measure/roofline.h"
@@ -81,6 +82,18 @@ TEST(RooflineTest, TheLeastTimeIsThatOfArithmeticOrTraffic) {
   const Roofline roofline{.gflops = 1000, .gigabytes_per_second = 250};
   EXPECT_DOUBLE_EQ(measure::least_ms(2e9, 1e9, roofline), 4);
   EXPECT_DOUBLE_EQ(measure::least_ms(6e9, 1e9, roofline), 6);
+}
+
+// LibTorch's library alone may be no measure of the machine: MKL on an EPYC with AVX-512.
+TEST(RooflineTest, IsNotFarBelowWhatOwnProductsReach) {
+  const torch::NoGradGuard no_grad;
+  constexpr int64_t kRows = 8192, kIn = 512, kOut = 128;
+  const auto x = torch::randn({1, kRows, kIn});
+  const ops::LinearWeights layer{torch::randn({kOut, kIn}), torch::zeros({kOut})};
+  const auto layers = measure::measure(
+      [&] { ops::linear(ops::Kernels::fused, x, nullptr, {layer}); }, torch::kCPU, {.seconds = 1});
+  const double gflops = 2.0 * kRows * kIn * kOut / std::ranges::min(layers.samples) / 1e6;
+  EXPECT_GT(measure::measure_roofline(torch::kCPU, torch::kFloat, 0, 0.5).gflops, gflops * 0.7);
 }
 
 TEST(MeasureTest, KnowsTheDurationOfASpinAndItsBytes) {
