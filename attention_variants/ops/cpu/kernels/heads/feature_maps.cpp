@@ -33,6 +33,7 @@ LRA_INLINE int32_t place_of(float value, const float* row, int64_t width) {
 
 void elu_features(const FeatureTile& tile, int64_t width) {
   for (int64_t r = 0; r < tile.rows; ++r) {
+    prefetch_rows(tile.x, r + kRowsAhead, 1, width);
     const float* const x = tile.x[r];
     float* const to = tile.e + r * width;
     // elu(x) + 1 without its loss of digits below 0. NaN remains.

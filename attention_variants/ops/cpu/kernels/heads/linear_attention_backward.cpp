@@ -13,6 +13,8 @@ void divide_backward(ConstMatrix out, ConstMatrix grad, const float* denominator
                      float denominator_min, const bool* mask, int64_t rows, int64_t width,
                      float* to, float* grad_denominators) {
   for (int64_t r = 0; r < rows; ++r) {
+    prefetch_rows(grad, r + kRowsAhead, 1, width);
+    prefetch_rows(out, r + kRowsAhead, 1, width);
     const float *given = grad.data + r * grad.stride, *result = out.data + r * out.stride;
     float* row = to + r * width;
     if (!mask[r]) {

@@ -39,6 +39,7 @@ struct HeadPass {
             .copies = own.copies};
   }
   ConstMatrix values(int64_t begin, int64_t rows, const FeaturePartScratch& own) const {
+    prefetch_rows(in.v, begin, rows, shape.depth);  // read after the features of their keys
     return without_padding(in.v.from(begin), in.mask + begin, rows, shape.depth, own.v);
   }
   // Of keys; null = all.

@@ -15,7 +15,7 @@ void add_rows(ConstMatrix x, const bool* mask, int64_t begin, int64_t end, int64
               float factor, float* sum) {
   for (int64_t t = begin; t < end; ++t) {
     if (!mask[t]) continue;
-    prefetch_rows(x, t + 16, 1, width);
+    prefetch_rows(x, t + kRowsAhead, 1, width);
     const float* row = x.data + t * x.stride;
     for (int64_t c = 0; c < width; ++c) sum[c] += factor * row[c];
   }
@@ -26,6 +26,7 @@ void add_to_rows(const float* of, const bool* mask, int64_t begin, int64_t end, 
                  float factor, Matrix x) {
   for (int64_t t = begin; t < end; ++t) {
     if (!mask[t]) continue;
+    prefetch_rows(x, t + kRowsAhead, 1, width);
     float* row = x.data + t * x.stride;
     for (int64_t c = 0; c < width; ++c) row[c] += factor * of[c];
   }

@@ -30,7 +30,7 @@ LRA_INLINE void lay_out_from(int64_t first, ConstMatrix x, int64_t length, int64
       std::fill(row, row + width, 0.0F);
       continue;
     }
-    prefetch_rows(x, from + 16, 1, width);
+    prefetch_rows(x, from + kRowsAhead, 1, width);
     for_columns<kWidth>(
         width, [&](auto columns, int64_t c) __attribute__((always_inline)) {
           columns.at(row + c) = columns.at(x[from] + c);

@@ -28,14 +28,20 @@ LRA_INLINE void copy_rows(ConstMatrix x, int64_t rows, int64_t columns, Matrix t
   for (int64_t r = 0; r < rows; ++r) std::copy(x[r], x[r] + columns, to[r]);
 }
 
-/// Prefetches rows that are to be read soon; contiguous rows are left to the hardware prefetcher.
-/// They may lie past the last row.
-LRA_INLINE void prefetch_rows(ConstMatrix x, int64_t row, int64_t count, int64_t columns) {
-  constexpr int64_t kLine = 16;
-  if (x.stride == columns) return;
-  for (int64_t r = 0; r < count; ++r) {
-    for (int64_t c = 0; c < columns; c += kLine) __builtin_prefetch(x[row + r] + c);
-  }
+/// Prefetches elements that are to be read soon, or rows of them; contiguous rows are left to the
+/// hardware prefetcher. They may lie past the last one.
+template <class T>
+LRA_INLINE void prefetch_elements(const T* x, int64_t count) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  for (int64_t i = 0; i < count; i += kLine) __builtin_prefetch(x + i);
 }
+template <class T>
+LRA_INLINE void prefetch_rows(Rows<T> x, int64_t row, int64_t count, int64_t columns) {
+  if (x.stride == columns) return;
+  for (int64_t r = 0; r < count; ++r) prefetch_elements(x[row + r], columns);
+}
+
+/// So many rows of a head ahead of one that takes some nanoseconds: memory takes a hundred.
+inline constexpr int64_t kRowsAhead = 48;
 
 }  // namespace lra::ops::cpu

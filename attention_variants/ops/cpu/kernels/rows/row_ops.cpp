@@ -53,9 +53,7 @@ LRA_INLINE void add_up_rows(int64_t count, int64_t width, float* sums, const Ter
 // Of rows two blocks behind those at x: they come from memory, in which no core looks beyond a
 // page.
 LRA_INLINE void prefetch_ahead(const float* x, int64_t width) {
-  constexpr int64_t kLine = 16;
-  const float* const ahead = x + 2 * kRows * width;
-  for (int64_t i = 0; i < kRows * width; i += kLine) __builtin_prefetch(ahead + i);
+  prefetch_elements(x + 2 * kRows * width, kRows * width);
 }
 
 template <class Body>
@@ -115,6 +113,8 @@ void normalise_rows_backward(const float* x, const float* grad, int64_t rows, in
   for (int64_t begin = 0; begin < rows; begin += kRows) {
     const int64_t end = std::min(begin + kRows, rows), count = end - begin;
     const float *const from_rows = x + begin * width, *const given_rows = grad + begin * width;
+    if (past != nullptr) prefetch_ahead(past + begin * width, width);
+    prefetch_ahead(grad_x + begin * width, width);
     add_up_rows(count, width, mean_grad, [&](int64_t r, int64_t c, auto lanes) {
       using Lanes = decltype(lanes);
       return Lanes::at(given_rows + r * width + c) * Lanes::at(weight + c);
@@ -226,11 +226,22 @@ void multiply_elements(const float* a, const float* b, int64_t count, float* to)
 }
 
 void from_bfloat16(Rows<const uint16_t> x, int64_t rows, int64_t width, Matrix to) {
-  for_long_rows(rows, width, x.stride != width || to.stride != width, [&](int64_t r, int64_t n) {
-    const uint16_t* const from = x[r];
-    float* const y = to[r];
+  const auto widen = [](const uint16_t* from, int64_t n, float* y) {
     for (int64_t i = 0; i < n; ++i) y[i] = std::bit_cast<float>(uint32_t{from[i]} << 16);
-  });
+  };
+  if (x.stride != width || to.stride != width) {
+    for (int64_t r = 0; r < rows; ++r) {
+      prefetch_rows(x, r + kRowsAhead, 1, width);
+      widen(x[r], width, to[r]);
+    }
+    return;
+  }
+  constexpr int64_t kLine = 32, kAhead = 64 * kLine;
+  const int64_t count = rows * width;
+  for (int64_t i = 0; i < count; i += kLine) {
+    prefetch_elements(x.data + i + kAhead, kLine);
+    widen(x.data + i, std::min(kLine, count - i), to.data + i);
+  }
 }
 
 void to_bfloat16(ConstMatrix x, int64_t rows, int64_t width, Rows<uint16_t> to) {
