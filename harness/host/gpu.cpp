@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <fstream>
+#include <regex>
 #include <string_view>
 
 #include "attention_variants/base/error.h"
@@ -46,6 +47,15 @@ std::string gpu_name(const std::string& bus, const std::filesystem::path& gpus) 
     if (name != line.npos) return line.substr(name);
   }
   return "unknown";
+}
+
+std::string gpu_driver(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);  // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue ..."
+  std::smatch found;
+  return std::regex_search(line, found, std::regex(R"((^|\s)(\d+(\.\d+)+)(\s|$))")) ? found.str(2)
+                                                                                    : "";
 }
 
 }  // namespace lra::host

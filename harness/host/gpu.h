@@ -38,4 +38,8 @@ std::optional<std::string> gpu_bus(int64_t index, BusOfDevice bus_of = runtime_b
 std::string gpu_name(const std::string& bus,
                      const std::filesystem::path& gpus = "/proc/driver/nvidia/gpus");
 
+/// The version of NVIDIA's driver that is loaded, as "580.95.05", by its file; "" where there is
+/// none or it does not say.
+std::string gpu_driver(const std::filesystem::path& file = "/proc/driver/nvidia/version");
+
 }  // namespace lra::host

@@ -1,6 +1,7 @@
 #include "harness/host/runtime.h"
 
 #include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sched.h>
@@ -122,13 +123,17 @@ void end_process(int status) {
 Machine machine_of(torch::Device device) {
   const double bytes =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
-  std::string gpu;
-  if (device.is_cuda()) gpu = gpu_name(gpu_bus(device.index()).value_or(""));
+  std::string gpu, driver;
+  if (device.is_cuda()) {
+    gpu = gpu_name(gpu_bus(device.index()).value_or(""));
+    driver = gpu_driver();
+  }
   return {.processor = processor_name(),
           .cores = sysconf(_SC_NPROCESSORS_ONLN),
           .usable_cores = usable_processors(),
           .memory_gib = std::round(bytes / (1 << 30) * 10) / 10,
           .gpu = gpu,
+          .gpu_driver = driver,
           .huge_pages = huge_pages_setting()};
 }
 
@@ -146,6 +151,15 @@ json software_json() {
                    {"cpu_capability", at::get_cpu_capability()},
                    {"kernels", ops::cpu_isa()},
                    {"denormals", denormals_are_zero() ? "zero" : "kept"}};
+  if (at::hasCUDA()) {
+    const auto& cuda = at::detail::getCUDAHooks();
+    const long runtime = cuda.versionCUDART();
+    software["cuda"] = fmt::format("{}.{}", runtime / 1000, runtime % 1000 / 10);
+    if (cuda.compiledWithCuDNN()) {
+      const long cudnn = cuda.versionCuDNN();
+      software["cudnn"] = fmt::format("{}.{}.{}", cudnn / 10000, cudnn % 10000 / 100, cudnn % 100);
+    }
+  }
   if (*source_commit() != '\0') software[kCommit] = source_commit();
   return software;
 }

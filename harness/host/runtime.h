@@ -48,8 +48,8 @@ std::string compiler_text(std::string_view version);
 /// The commit of the checkout that this program was built from, 12 digits, with "-dirty" behind it
 /// where tracked files differed; "" where it was none.
 const char* source_commit();
-/// {"lra", "torch", "compiler", "cpu_capability", "kernels", "denormals"}, and "commit" where it is
-/// known.
+/// {"lra", "torch", "compiler", "cpu_capability", "kernels", "denormals"}, "cuda" and "cudnn",
+/// those of LibTorch, where it found a GPU, and "commit" where it is known.
 json software_json();
 
 /// The first part of a record's `software` that is another here, as "kernels avx2, which is

@@ -12,6 +12,7 @@ namespace {
 // What a record says of how it was measured, by name.
 std::map<std::string, std::string> method_of(const Profile& p) {
   std::map<std::string, std::string> said;
+  if (!p.machine.gpu_driver.empty()) said["driver"] = p.machine.gpu_driver;
   if (!p.machine.huge_pages.empty()) said["huge pages"] = p.machine.huge_pages;
   if (const auto pinned = p.method.find("pinned"); pinned != p.method.end())
     said["threads"] = pinned->is_null() ? "not pinned" : "pinned";

@@ -15,6 +15,8 @@ void machine_fields(Fields& f, Record& machine) {
     f("usable_cores", machine.usable_cores, Presence::sparse);
   f("memory_gib", machine.memory_gib, Presence::optional, {.most = kMostGib});
   f("gpu", machine.gpu, Presence::nullable);
+  if (Fields::kReads || !machine.gpu_driver.empty())
+    f("gpu_driver", machine.gpu_driver, Presence::sparse);
   if (Fields::kReads || !machine.huge_pages.empty())
     f("huge_pages", machine.huge_pages, Presence::sparse);
 }

@@ -15,6 +15,7 @@ struct Machine {
                              // these as `cores`
   double memory_gib = 0;     // 0 = unknown
   std::string gpu;           // "" = none
+  std::string gpu_driver;    // its version; "" = no GPU, or unknown
   std::string huge_pages;    // Linux's setting: "always", "madvise" or "never"; "" = unknown
 
   /// The cores that the process could use.

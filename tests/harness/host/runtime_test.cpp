@@ -121,6 +121,23 @@ TEST(GpuName, IsFoundWithALongDomain) {
   EXPECT_EQ(host::gpu_name(bus.value(), scratch.path()), "NVIDIA A100");
 }
 
+TEST(GpuDriver, IsReadFromItsFile) {
+  const Scratch scratch;
+  const auto version = [&](const std::string& text) {
+    write_file(scratch.path() / "version", text);
+    return host::gpu_driver(scratch.path() / "version");
+  };
+  EXPECT_EQ(
+      version("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 "
+              "UTC 2023\nGCC version:  gcc version 12.2.0\n"),
+      "535.129.03");
+  EXPECT_EQ(version("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.95.05  Release "
+                    "Build  (root@builder)  Tue Sep 23 2025\n"),
+            "580.95.05");
+  EXPECT_EQ(version("GCC version:  gcc 12\n"), "");
+  EXPECT_EQ(host::gpu_driver(scratch.path() / "none"), "");
+}
+
 // Whether the module of the kernels is loaded, with a table of functions that has no hole.
 bool has_cuda_kernels() {
   const auto path = std::filesystem::path(LRA_PROGRAM).parent_path() / "lra_cuda.so";

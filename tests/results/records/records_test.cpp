@@ -143,6 +143,9 @@ TEST(Records, AMachineTellsItsCoresFromThoseThatCouldBeUsed) {
   EXPECT_EQ(machine_text(parse_machine(old)), "Xeon, 64 cores, 8 GiB");
   machine.huge_pages = "madvise";
   EXPECT_EQ(parse_machine(make_machine(machine)).huge_pages, "madvise");
+  machine.gpu_driver = "580.95.05";
+  EXPECT_EQ(parse_machine(make_machine(machine)).gpu_driver, "580.95.05");
+  EXPECT_FALSE(make_machine({}).contains("gpu_driver"));
   EXPECT_EQ(machine_text(machine), "Xeon, 64 cores, 8 GiB") << "is none of a machine's names";
 }
 

@@ -89,6 +89,8 @@ TEST(Compare, LeavesOutOtherOptionsAndSaysSo) {
 
 TEST(Compare, SaysWhatWasMeasuredOtherwise) {
   Profile before = cell(kTen), now = cell(times(2));
+  before.machine.gpu_driver = "550.1";
+  now.machine.gpu_driver = "580.95.05";
   before.machine.huge_pages = "never";
   now.machine.huge_pages = "madvise";
   before.method["pinned"] = nullptr;
@@ -98,7 +100,8 @@ TEST(Compare, SaysWhatWasMeasuredOtherwise) {
       compare_profiles(std::vector<Profile>{before}, std::vector<Profile>{now}, 0.1);
   ASSERT_EQ(c.table.notes.size(), 2u);
   EXPECT_EQ(c.table.notes[1],
-            "measured otherwise: a at 512: huge pages never before, madvise now, threads not "
+            "measured otherwise: a at 512: driver 550.1 before, 580.95.05 now, huge pages never "
+            "before, madvise now, threads not "
             "pinned before, pinned now");
 }
 
