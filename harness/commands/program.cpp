@@ -154,7 +154,8 @@ std::string version_line() {
   const json software = host::software_json();
   std::string text = "lra " LRA_VERSION;
   for (const auto& [name, version] : software.items()) {
-    if (name != "lra" && name != "cuda") text += fmt::format(" · {} {}", name, version.get<std::string>());
+    if (name != "lra" && name != "cuda")
+      text += fmt::format(" · {} {}", name, version.get<std::string>());
   }
   return text + fmt::format(" · cuda {} · mpi {} · nccl {}", host::cuda_version(), mpi_version(),
                             nccl_version());
