@@ -18,14 +18,26 @@ namespace lra {
 
 namespace {
 
-// What the device makes of batches, on it until all are done: nothing waits for it before.
+// What the device makes of batches, on it until all are done: nothing waits for it before. In
+// tensors for all: a small one kept of each batch would stand in the heap between the large ones
+// that the next batch could take again, and memory would grow with the split.
 class Answers {
  public:
+  Answers(int64_t batches, int64_t examples, torch::Device device)
+      : losses_(torch::empty({batches}, torch::TensorOptions(torch::kFloat32).device(device))),
+        predicted_(torch::empty({examples}, torch::TensorOptions(torch::kInt64).device(device))),
+        confidence_(torch::empty({examples}, losses_.options())) {}
+
   void add(const torch::Tensor& logits, const torch::Tensor& labels) {
-    losses_.push_back(torch::nn::functional::cross_entropy(
-        logits, labels, torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kSum)));
-    predicted_.push_back(logits.argmax(-1));
-    confidence_.push_back(std::get<0>(logits.softmax(-1).max(-1)));
+    namespace F = torch::nn::functional;
+    const auto summed = F::CrossEntropyFuncOptions().reduction(torch::kSum);
+    losses_[batches_++].copy_(F::cross_entropy(logits, labels, summed));
+    const int64_t count = logits.size(0);
+    torch::Tensor predicted = predicted_.narrow(0, examples_, count),
+                  confidence = confidence_.narrow(0, examples_, count);
+    torch::argmax_out(predicted, logits, -1);
+    torch::amax_out(confidence, logits.softmax(-1), -1);
+    examples_ += count;
   }
 
   struct Values {
@@ -33,14 +45,14 @@ class Answers {
     torch::Tensor predicted, confidence;  // one an example
   };
   Values read() const {
-    if (losses_.empty()) return {};
-    return {.losses = torch::stack(losses_).cpu(),
-            .predicted = torch::cat(predicted_).cpu(),
-            .confidence = torch::cat(confidence_).cpu()};
+    return {.losses = losses_.narrow(0, 0, batches_).cpu(),
+            .predicted = predicted_.narrow(0, 0, examples_).cpu(),
+            .confidence = confidence_.narrow(0, 0, examples_).cpu()};
   }
 
  private:
-  std::vector<torch::Tensor> losses_, predicted_, confidence_;
+  torch::Tensor losses_, predicted_, confidence_;
+  int64_t batches_ = 0, examples_ = 0;
 };
 
 // The number of the first example of each sample that a pass reads, and that behind the last.
@@ -95,7 +107,7 @@ void add_batches(Model& model, const Split& split, const LoaderOptions& options,
   for (int64_t i = options.batches.index; i < batches; i += options.batches.of)
     share += std::min(options.batch, samples - i * options.batch);
   host::Progress progress("evaluate " + what, share);
-  Answers answers;
+  Answers answers(batches, result.count, device);
   std::vector<size_t> examples, numbers;  // of the answers, and of their batches
   int64_t number = options.batches.index;
   for (Batch batch; pass.next(batch); number += options.batches.of) {

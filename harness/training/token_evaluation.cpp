@@ -29,16 +29,20 @@ torch::Tensor sums_of_samples(const torch::Tensor& values, const torch::Tensor& 
   return torch::zeros({samples}, values.options()).index_add_(0, rows, values);
 }
 
-// What the device makes of a batch, on it.
-struct BatchAnswer {
-  int64_t number = 0;     // of the batch
-  torch::Tensor index;    // [B]: of its samples
-  torch::Tensor loss;     // the sum, float32
-  torch::Tensor correct;  // [B] int64
+// What the device makes of batches, on it until all are done, in tensors for all (see Answers).
+struct DeviceAnswers {
+  torch::Tensor losses;   // [batches] float32: their sums
+  torch::Tensor correct;  // [samples] int64
+
+  DeviceAnswers(const TokenSums& sums, torch::Device device)
+      : losses(torch::zeros({sums.losses.numel()},
+                            torch::TensorOptions(torch::kFloat).device(device))),
+        correct(torch::zeros_like(sums.correct, device)) {}
 };
 
-BatchAnswer answer(Model& model, const Batch& batch, ops::Dtype dtype, torch::Device device,
-                   TokenSums& sums) {
+// Evaluates batch `number`.
+void add_batch(Model& model, const Batch& batch, int64_t number, ops::Dtype dtype,
+               torch::Device device, TokenSums& sums, DeviceAnswers& answers) {
   const int64_t samples = batch.labels.size(0), positions = batch.labels[0].numel();
   const torch::Tensor places = label_places(batch.labels), rows = places.div(positions, "floor");
   sums.count.index_copy_(0, batch.index, sums_of_samples(torch::ones_like(rows), rows, samples));
@@ -49,11 +53,10 @@ BatchAnswer answer(Model& model, const Batch& batch, ops::Dtype dtype, torch::De
                       logits = logits_of(model, there, places_there, dtype, device),
                       right = logits.argmax(-1).eq(labels).to(torch::kInt64);
   namespace F = torch::nn::functional;
-  return {
-      .number = 0,
-      .index = batch.index,
-      .loss = F::cross_entropy(logits, labels, F::CrossEntropyFuncOptions().reduction(torch::kSum)),
-      .correct = sums_of_samples(right, rows.to(device), samples)};
+  const auto summed = F::CrossEntropyFuncOptions().reduction(torch::kSum);
+  answers.losses[number].copy_(F::cross_entropy(logits, labels, summed));
+  answers.correct.index_copy_(0, batch.index.to(device),
+                              sums_of_samples(right, rows.to(device), samples));
 }
 
 // Evaluates the batches that `options` name.
@@ -62,19 +65,16 @@ void add_batches_of_tokens(Model& model, const Split& split, const LoaderOptions
                            TokenSums& sums) {
   EvaluationPass pass(split, options);
   host::Progress progress("evaluate " + what, sums.count.numel() / options.batches.of);
-  std::vector<BatchAnswer> answers;
+  DeviceAnswers answers(sums, device);
   int64_t number = options.batches.index, done = 0;
   for (Batch batch; pass.next(batch); number += options.batches.of) {
     if (host::stop_requested()) throw host::Interrupted("stopped while evaluating " + what);
-    answers.push_back(answer(model, batch, dtype, device, sums));
-    answers.back().number = number;
+    add_batch(model, batch, number, dtype, device, sums, answers);
     done += batch.labels.size(0);
     progress.update(done);
   }
-  for (const BatchAnswer& given : answers) {
-    sums.losses[given.number] = given.loss.item<double>();
-    sums.correct.index_copy_(0, given.index, given.correct.cpu());
-  }
+  sums.losses.copy_(answers.losses);
+  sums.correct.copy_(answers.correct);
   progress.finish();
 }
 

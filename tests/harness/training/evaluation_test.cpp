@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <c10/core/Allocator.h>
+
 #include "harness/training/result.h"
 #include "results/statistics/statistics.h"
 #include "tests/lra/model/toy_model.h"
@@ -99,6 +101,47 @@ TEST_F(EvaluationTest, GivesEachLabelledPositionItsOwnResult) {
   EXPECT_EQ(accuracy.ci95.low, stats::clustered_interval(found.clusters()).low);
   EXPECT_TRUE(
       found.predictions_csv().starts_with("index,label,predicted,confidence,sample,position\n0,"));
+}
+
+// How many tensors there are at once, of those that a thread allocates.
+class LiveTensors final : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void*, int64_t bytes, size_t, size_t, c10::Device) override {
+    live_ += bytes > 0 ? 1 : -1;
+    most_ = std::max(most_, live_);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+  int64_t most() const { return most_; }
+
+ private:
+  int64_t live_ = 0, most_ = 0;
+};
+
+// A small tensor kept of each batch would keep the heap from using again what lies around it.
+TEST_F(EvaluationTest, KeepsNoTensorOfABatch) {
+  const auto most_of = [&](int64_t samples, Objective objective) {
+    SplitWriter writer;
+    for (int64_t i = 0; i < samples; ++i) {
+      writer.tokens(std::vector<uint16_t>(20, static_cast<uint16_t>(1 + i % 6)));
+      writer.label(i % 3);
+    }
+    const auto path = scratch_.path() / (std::to_string(samples) + ".safetensors");
+    writer.write(path, 7);
+    Config config = config_of("standard");
+    config.task = "listops";
+    config.settings.training.objective = objective;
+    Model model(task(config.task), config);
+    const auto live = std::make_shared<LiveTensors>();
+    const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, live);
+    EXPECT_EQ(evaluate(model, Split(path, 1, 3, 7), config, torch::kCPU, "test").tokens.empty(),
+              !predicts_tokens(objective));
+    return live->most();
+  };
+  for (const Objective objective : {Objective::classify, Objective::masked}) {
+    const int64_t few = most_of(12, objective), many = most_of(240, objective);
+    EXPECT_GT(few, 10);
+    EXPECT_LT(many, few + 10);
+  }
 }
 
 // A mask of padding too says nothing of how long a sample is.
