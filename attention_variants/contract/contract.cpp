@@ -138,8 +138,9 @@ constexpr Clause kClauses[] = {
     {"one real token", "nor does a sample with one token, wherever it stands", one_token,
      "divide by the number of real tokens, not by one less; hide keys by -1e9, not by -inf"},
     {"padding invariance", "what stands at padded positions changes nothing", padding_invariance,
-     "hide padded keys: logits.masked_fill(~mask[:, None, None, :], -1e9); zero v there before the "
-     "product: v.masked_fill(~mask[:, None, :, None], 0), as 0 times infinity is NaN"},
+     "hide padded keys: logits.masked_fill(~mask[:, None, None, :], -1e9); and zero what is "
+     "multiplied there, q, k and v each: x.masked_fill(~mask[:, None, :, None], 0), as 0 times "
+     "infinity is NaN, in gradients too"},
     {"length invariance", "where it says so, how far samples are padded changes nothing",
      length_invariance, "divide by the number of real tokens, or let length_invariant() be false"},
     {"batch invariance", "the other samples of a batch change nothing", batch_invariance,

@@ -8,6 +8,7 @@
 #include "harness/commands/suite_request.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
+#include "harness/host/shell.h"
 #include "harness/host/signals.h"
 #include "harness/suite/cell.h"
 #include "harness/suite/cut_samples.h"
@@ -52,7 +53,7 @@ void print_plan(const tune::Search& search) {
 void write_choice(const tune::TuneFile& file, const std::filesystem::path& out) {
   if (file.chosen.size() < file.attentions.size()) return;
   host::say(fmt::format("the protocol with what was chosen: --protocol {}",
-                        tune::write_protocol(file, out).string()));
+                        host::shell_word(tune::write_protocol(file, out).string())));
 }
 
 // Throws where a cell failed, or an attention is without a choice. That a rate is too high for an

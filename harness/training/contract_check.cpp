@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "harness/host/progress.h"
+#include "harness/host/signals.h"
 #include "harness/training/checkpoint.h"
 
 namespace lra {
@@ -21,6 +22,8 @@ std::vector<Verdict> failed_clauses(const contract::ContractSubject& subject,
   for (const ContractClause& clause : contract::contract_clauses(subject.context.causal)) {
     ++record.of;
     if (stopped) continue;
+    if (host::stop_requested())
+      throw host::Interrupted("stopped while trying what the attention promises, before training");
     Verdict verdict = contract::check_clause(clause.name, subject);
     record.passed += verdict.holds ? 1 : 0;
     stopped = clause.decisive && !verdict.holds;

@@ -70,6 +70,23 @@ fs::path imports_folder(const fs::path& source) {
              : source.parent_path();
 }
 
+void check_kept_place(const fs::path& run, const json& attention_options, bool anew) {
+  const std::string hash = text_option(attention_options, "sha256");
+  const fs::path kept = run / kept_name(attention_options);
+  std::error_code none;
+  if (hash.empty() || !fs::is_regular_file(kept, none)) return;
+  if (anew && fs::equivalent(text_option(attention_options, "file"), kept, none)) {
+    throw Error(kept.string() +
+                ", of which the attention is made, would be removed with the run that its folder "
+                "holds; copy it elsewhere, and name the copy");
+  }
+  if (!fs::exists(run / kConfigFile) && sha256_file(kept) != hash) {
+    throw Error(kept.string() +
+                " is of no run, and would be replaced by what the attention is made of; move it, "
+                "or choose another --run folder");
+  }
+}
+
 void keep_imports(const fs::path& run, const json& attention_options) {
   const json imports = attention_options.value(kImportsHash, json::object());
   const fs::path source = attention_options.value("file", "");

@@ -61,6 +61,8 @@ class RunFolder {
   void clear();
   /// True where its result is ok.
   bool is_finished() const;
+  /// Whether begin() removes a run that the folder holds.
+  bool begins_anew() const { return anew_; }
 
   /// Clears the folder, writes config.json, and metrics.jsonl goes on from `at`; event files too,
   /// where `events` is a folder for them.

@@ -22,6 +22,7 @@
 #include "harness/training/learner.h"
 #include "harness/training/pretraining.h"
 #include "harness/training/result.h"
+#include "harness/training/resume.h"
 #include "harness/training/token_evaluation.h"
 #include "harness/training/train_setup.h"
 
@@ -139,6 +140,7 @@ class TrainingLoop {
   void start() {
     check_same_run(all_, folder_, at_.step, learner_->model());
     on_rank_zero(all_, [&] {
+      check_kept_place(request_.run, request_.config.attention_options, folder_.begins_anew());
       contract_ = contract_of(request_, folder_, at_.step);
       folder_.begin(run_config_json(request_, data_.manifest(), folder_.identity(), contract_), at_,
                     request_.event_files);

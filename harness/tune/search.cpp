@@ -17,6 +17,7 @@
 #include "harness/suite/run_suite.h"
 #include "harness/training/run_folder.h"
 #include "harness/tune/choose.h"
+#include "harness/tune/tuned_protocol.h"
 #include "lra/config/once.h"
 #include "lra/data/task.h"
 
@@ -84,6 +85,12 @@ void check_costs(const Search& search) {
 }
 
 suite::Suite suite_of(const TuneRequest& request, std::vector<suite::ChangedFile> changed) {
+  std::error_code none;
+  if (fs::equivalent(request.protocol, request.out / kTunedProtocol, none)) {
+    throw UsageError(fmt::format(
+        "--protocol {}: the search would write its own protocol there; choose another --out",
+        request.protocol));
+  }
   const Protocol protocol = load_protocol(request.protocol);
   suite::Suite suite{.request = {.tasks = {request.task},
                                  .attentions = request.attentions,

@@ -105,8 +105,8 @@ fs::path write_protocol(const TuneFile& file, const fs::path& out) {
   }
   // Runs of another search with other values are of another protocol.
   protocol.name += "-tuned-" + sha256(chosen_lines).substr(0, 8);
-  protocol.title += fmt::format(", tuned on {}", file.task);
-  const fs::path path = out / "protocol.json";
+  protocol.title += fmt::format("{}tuned on {}", protocol.title.empty() ? "" : ", ", file.task);
+  const fs::path path = out / kTunedProtocol;
   write_json(path, protocol_json(protocol), Links::replace);
   return path;
 }

@@ -7,6 +7,8 @@
 
 namespace lra::tune {
 
+inline constexpr const char* kTunedProtocol = "protocol.json";
+
 /// OUT/protocol.json: the protocol with what was chosen, in the task's entries for the attentions,
 /// under a name of its own. Returns its path.
 std::filesystem::path write_protocol(const TuneFile& file, const std::filesystem::path& out);

@@ -158,6 +158,22 @@ class KeepsExtraState(Right):
         return 1
 
 
+TABLE, PROJECTION = torch.arange(8.0), torch.nn.Linear(4, 4)
+
+
+class SharesATable(Right):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", TABLE)
+        self.register_buffer("again", TABLE)
+
+
+class SharesAParameter(Right):
+    def __init__(self):
+        super().__init__()
+        self.projection = PROJECTION
+
+
 class WrongShape(Right):
     def forward(self, q, k, v, mask):
         return v[:, :, 1:]

@@ -119,6 +119,17 @@ class Refusals(unittest.TestCase):
         self.assertEqual(torch.get_num_threads(), threads)
         self.refused(_modules.Refused, lambda: made("KeepsExtraState"), "get_extra_state()")
 
+    def test_no_tensor_is_of_two_objects(self):
+        [(name, table, trained)] = made("SharesATable").tensors()
+        self.assertEqual((name, trained), ("table", False))
+        table.data = table.double()  # as to another type
+        [(_, other, _)] = made("SharesATable").tensors()
+        self.assertEqual(other.dtype, torch.float32)
+        self.assertEqual(other.tolist(), table.tolist())
+        kept = made("SharesAParameter")
+        self.assertEqual(len(kept.tensors()), 2)
+        self.refused(_modules.Refused, lambda: made("SharesAParameter"), "projection.weight is that of another object")
+
 
 class Imports(unittest.TestCase):
     """From beside a file come its own modules, as they are now."""

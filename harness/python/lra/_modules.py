@@ -19,6 +19,7 @@ import types
 import torch
 
 from lra._imports import as_on_disk, folder_beside, folder_of, imports_from, modules_beside
+from lra._objects import EXTRA_STATE, SHARED, extra_state, own_buffers, shared_parameter
 
 NAMED = ("file", "class", "sha256", "imports_sha256")  # options that name the class; the others are keywords
 OFFERED = ("dim", "heads", "head_dim", "max_length", "dropout", "seed")
@@ -458,13 +459,11 @@ def make(options_json, offered_json):
     finally:
         torch.random.set_rng_state(cpu)
         set_random_state(before)
-    for part in module.modules():
-        own = type(part).get_extra_state is not torch.nn.Module.get_extra_state
-        if own and not type(part).__module__.startswith("lra."):
-            raise Refused(
-                f"{where}: {type(part).__name__} keeps state by get_extra_state(), which "
-                "checkpoints do not hold; keep it in buffers, by register_buffer()"
-            )
+    if part := extra_state(module):
+        raise Refused(f"{where}: {part} {EXTRA_STATE}")
+    if name := shared_parameter(module):
+        raise Refused(f"{where}: parameter {name} {SHARED}")
+    own_buffers(module)
     return Made(module, _takes_heads(made, where), where)
 
 

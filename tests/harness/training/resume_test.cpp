@@ -75,6 +75,25 @@ TEST_F(ResumedFileTest, ARunWithoutACheckpointBeginsAnewWithTheFileAsItIs) {
   EXPECT_EQ(read_result(run("a") / kResultFile).attention.options["sha256"], sha256_file(file));
 }
 
+// What a run keeps has the name of a file that a user may well have there.
+TEST_F(ResumedFileTest, TheUsersFileStays) {
+  const fs::path file = run("mine") / kAttentionFile, fixtures = kTestFiles / "fixtures";
+  fs::create_directories(run("mine"));
+  fs::copy_file(fixtures / "torchscript-softmax.pt", file);
+  std::vector<std::string> made_of_it = words("mine", "torchscript:" + file.string(), 4);
+  ASSERT_EQ(run_program(made_of_it).status, 0);
+  made_of_it.push_back("--overwrite");
+  expect_refusal(made_of_it, 1, ", of which the attention is made, would be removed");
+  EXPECT_EQ(read_file(file), read_file(fixtures / "torchscript-softmax.pt"));
+  EXPECT_TRUE(fs::exists(run("mine") / kResultFile));
+
+  fs::create_directories(run("other"));
+  write_file(run("other") / kAttentionFile, "mine");
+  expect_refusal(words("other", "torchscript:" + (fixtures / "torchscript-softmax.pt").string(), 4),
+                 1, "is of no run, and would be replaced");
+  EXPECT_EQ(read_file(run("other") / kAttentionFile), "mine");
+}
+
 TEST_F(ResumedFileTest, AnotherAttentionIsNoneOfItsBusiness) {
   const fs::path file = scratch_.path() / "my.pt";
   const std::string attention = "torchscript:" + file.string();

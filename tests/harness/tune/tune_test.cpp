@@ -66,6 +66,16 @@ void expect_highest_chosen(const TuneFile& file, const fs::path& out) {
   }
 }
 
+TEST_F(TuneTest, DoesNotReplaceTheProtocolThatItIsGiven) {
+  const fs::path given = out("own") / "protocol.json";
+  fs::create_directories(out("own"));
+  write_file(given, R"({"schema":"lra.protocol/1","name":"mine","extends":"lra-strict"})");
+  const std::string before = read_file(given);
+  expect_refusal(words("own", "optimizer.lr=1e-3", {"--protocol", given.string()}), 2,
+                 "would write its own protocol there; choose another --out");
+  EXPECT_EQ(read_file(given), before);
+}
+
 // Whatever is in the test split, or if there is none.
 TEST_F(TuneTest, ChoosesOnDevWithoutATestSplit) {
   write_file(data_ / "listops/test.safetensors", "no tensors");

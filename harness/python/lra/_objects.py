@@ -1,0 +1,39 @@
+"""What objects of a user's class hold. A model has one a layer, and trying what attentions promise makes more of them, of
+other types, so that no tensor may be of two."""
+
+import itertools
+
+import torch
+from torch.utils.weak import WeakTensorKeyDictionary
+
+_objects = itertools.count()
+_holders = WeakTensorKeyDictionary()  # parameter -> the object that it was first seen in
+
+
+EXTRA_STATE = "keeps state by get_extra_state(), which checkpoints do not hold; keep it in buffers, by register_buffer()"
+SHARED = "is that of another object of the class too, so that layers would train one tensor; make it in __init__"
+
+
+def extra_state(module):
+    """The class of a part that keeps state which no checkpoint holds; None where none does."""
+    for part in module.modules():
+        own = type(part).get_extra_state is not torch.nn.Module.get_extra_state
+        if own and not type(part).__module__.startswith("lra."):
+            return type(part).__name__
+    return None
+
+
+def own_buffers(module):
+    """Gives the object copies of its buffers: a table of the file, registered by each object, would be one tensor of all, and
+    change with the first that is moved."""
+    copies = {}
+    for owner in module.modules():
+        for name, buffer in owner._buffers.items():
+            if buffer is not None:
+                owner._buffers[name] = copies.setdefault(id(buffer), (buffer, buffer.detach().clone()))[1]
+
+
+def shared_parameter(module):
+    """The name of a parameter that another object was seen to have too; None where there is none."""
+    this = next(_objects)
+    return next((name for name, tensor in module.named_parameters() if _holders.setdefault(tensor, this) != this), None)
