@@ -80,17 +80,17 @@ TEST_F(ResumedFileTest, TheUsersFileStays) {
   const fs::path file = run("mine") / kAttentionFile, fixtures = kTestFiles / "fixtures";
   fs::create_directories(run("mine"));
   fs::copy_file(fixtures / "torchscript-softmax.pt", file);
-  std::vector<std::string> made_of_it = words("mine", "torchscript:" + file.string(), 4);
+  std::vector<std::string> made_of_it = words("mine", "torchscript:" + file.string(), 12);
   ASSERT_EQ(run_program(made_of_it).status, 0);
-  made_of_it.push_back("--overwrite");
+  std::ranges::replace(made_of_it, std::string("--resume"), std::string("--overwrite"));
   expect_refusal(made_of_it, 1, ", of which the attention is made, would be removed");
   EXPECT_EQ(read_file(file), read_file(fixtures / "torchscript-softmax.pt"));
   EXPECT_TRUE(fs::exists(run("mine") / kResultFile));
 
   fs::create_directories(run("other"));
   write_file(run("other") / kAttentionFile, "mine");
-  expect_refusal(words("other", "torchscript:" + (fixtures / "torchscript-softmax.pt").string(), 4),
-                 1, "is of no run, and would be replaced");
+  expect_refusal(words("other", "torchscript:" + (fixtures / "torchscript-softmax.pt").string()), 1,
+                 "is of no run, and would be replaced");
   EXPECT_EQ(read_file(run("other") / kAttentionFile), "mine");
 }
 
