@@ -15,6 +15,7 @@ def row(folder):
     low, high = result["test"]["ci95"]
     return [
         result["attention"]["label"],
+        result["protocol"],
         result["seed"],
         result["machine"]["gpu"] or "CPU",
         f"{result['best_step']:,}",
@@ -25,7 +26,7 @@ def row(folder):
     ]
 
 
-print("| attention | seed | on | best at step | test % [95 % interval] | dev % | dev % at the end | training % of the last 1,000 steps |")
-print("|---|---:|---|---:|---:|---:|---:|---:|")
+print("| attention | protocol | seed | on | best at step | test % [95 % interval] | dev % | dev % at the end | training % of the last 1,000 steps |")
+print("|---|---|---:|---|---:|---:|---:|---:|---:|")
 for cells in sorted(row(path.parent) for path in HERE.glob("*/result.json")):
     print("| " + " | ".join(map(str, cells)) + " |")
