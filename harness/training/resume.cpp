@@ -80,7 +80,7 @@ void check_kept_place(const fs::path& run, const json& attention_options, bool a
                 ", of which the attention is made, would be removed with the run that its folder "
                 "holds; copy it elsewhere, and name the copy");
   }
-  if (!fs::exists(run / kConfigFile) && sha256_file(kept) != hash) {
+  if (!anew && !fs::exists(run / kConfigFile) && sha256_file(kept) != hash) {
     throw Error(kept.string() +
                 " is of no run, and would be replaced by what the attention is made of; move it, "
                 "or choose another --run folder");

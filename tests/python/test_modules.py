@@ -126,6 +126,9 @@ class Refusals(unittest.TestCase):
         [(_, other, _)] = made("SharesATable").tensors()
         self.assertEqual(other.dtype, torch.float32)
         self.assertEqual(other.tolist(), table.tolist())
+        held = made("HoldsALayer")  # whose projection is a buffer, and has to stay the one that it made
+        self.assertIn("layer.projection", [name for name, _, _ in held.tensors()])
+        held.call(torch.randn(2, 5, 8), heads()[3]).sum().backward()
         kept = made("SharesAParameter")
         self.assertEqual(len(kept.tensors()), 2)
         self.refused(_modules.Refused, lambda: made("SharesAParameter"), "projection.weight is that of another object")

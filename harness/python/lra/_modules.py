@@ -19,7 +19,7 @@ import types
 import torch
 
 from lra._imports import as_on_disk, folder_beside, folder_of, imports_from, modules_beside
-from lra._objects import EXTRA_STATE, SHARED, extra_state, own_buffers, shared_parameter
+from lra._objects import EXTRA_STATE, SHARED, extra_state, own_buffers, own_modules, shared_parameter
 
 NAMED = ("file", "class", "sha256", "imports_sha256")  # options that name the class; the others are keywords
 OFFERED = ("dim", "heads", "head_dim", "max_length", "dropout", "seed")
@@ -313,7 +313,7 @@ class Made:
         self._random = None  # the states of torch's generator before and after the call before
         self._buffers = [
             (owner, name, buffer)
-            for owner in module.modules()
+            for owner in own_modules(module)
             for name, buffer in owner._buffers.items()
             if buffer is not None
         ]

@@ -23,11 +23,22 @@ def extra_state(module):
     return None
 
 
+def own_modules(module):
+    """Its parts but for layers of lra and theirs, which compute with the tensors that they made."""
+    of_lra = {
+        part
+        for layer in module.modules()
+        if any(base.__module__.startswith("lra.") for base in type(layer).__mro__)
+        for part in layer.modules()
+    }
+    return [part for part in module.modules() if part not in of_lra]
+
+
 def own_buffers(module):
     """Gives the object copies of its buffers: a table of the file, registered by each object, would be one tensor of all, and
     change with the first that is moved."""
     copies = {}
-    for owner in module.modules():
+    for owner in own_modules(module):
         for name, buffer in owner._buffers.items():
             if buffer is not None:
                 owner._buffers[name] = copies.setdefault(id(buffer), (buffer, buffer.detach().clone()))[1]

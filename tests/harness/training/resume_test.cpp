@@ -87,6 +87,12 @@ TEST_F(ResumedFileTest, TheUsersFileStays) {
   EXPECT_EQ(read_file(file), read_file(fixtures / "torchscript-softmax.pt"));
   EXPECT_TRUE(fs::exists(run("mine") / kResultFile));
 
+  fs::remove(run("mine") / kConfigFile);  // what is left is still of a run
+  std::vector<std::string> another =
+      words("mine", "torchscript:" + (fixtures / "torchscript-linear.pt").string());
+  std::ranges::replace(another, std::string("--resume"), std::string("--overwrite"));
+  EXPECT_EQ(run_program(another).status, 0);
+
   fs::create_directories(run("other"));
   write_file(run("other") / kAttentionFile, "mine");
   expect_refusal(words("other", "torchscript:" + (fixtures / "torchscript-softmax.pt").string()), 1,
