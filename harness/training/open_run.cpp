@@ -5,6 +5,21 @@
 #include "harness/training/run_folder.h"
 
 namespace lra {
+namespace {
+
+std::string no_checkpoint_text(const std::filesystem::path& run, const std::string& name) {
+  const std::string lacks = run.string() + " has no " + name;
+  if (!std::filesystem::exists(run / kResultFile))
+    return lacks + " yet; the same lra train with --resume goes on with the run";
+  const Result result = read_result(run / kResultFile);
+  if (result.status != Status::ok) {
+    return lacks + ": the run ended as " + to_string(result.status) + " before it had one (" +
+           result.reason + ")";
+  }
+  return lacks + ", though the run has ended; the same lra train with --overwrite makes it anew";
+}
+
+}  // namespace
 
 OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path& data,
                    CheckpointKind checkpoint, torch::Device device, OpenedSplits wanted) {
@@ -29,14 +44,8 @@ OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path
   model->to(device);
   const auto file =
       checkpoint == CheckpointKind::best ? best_checkpoint(run) : run / kLastCheckpoint;
-  if (!std::filesystem::exists(file) && std::filesystem::exists(run / kResultFile)) {
-    throw Error(run.string() + " has no " + file.filename().string() +
-                ", though the run has ended; the same lra train with --overwrite makes it anew");
-  }
-  if (!std::filesystem::exists(file)) {
-    throw Error(run.string() + " has no " + file.filename().string() +
-                " yet; the same lra train with --resume goes on with the run");
-  }
+  if (!std::filesystem::exists(file))
+    throw Error(no_checkpoint_text(run, file.filename().string()));
   const TrainState at =
       load_checkpoint(file, run_identity(config, opened.manifest()), *model, nullptr, device);
   return {std::move(config), std::move(opened), std::move(model), at};

@@ -321,6 +321,23 @@ class Runs(unittest.TestCase):
         self.assertEqual(len(losses), 1)
         self.assertTrue(torch.equal(torch.get_rng_state(), random))
 
+    def test_a_run_without_a_checkpoint_has_its_log(self):
+        folder = os.path.join(self.folder.name, "diverged")
+        with self.assertRaises(AssertionError):  # the program's status
+            self.trained(folder, "optimizer.lr=1e30")
+        with self.assertRaisesRegex(lra.Error, "ended as diverged before it had one .*not finite"):
+            lra.load_run(folder)
+        run = lra.load_run(folder, checkpoint=None)
+        self.assertEqual(run.result["status"], "diverged")
+        self.assertEqual(run.config["training"]["steps"], 8)
+        self.assertEqual(len(run.dataset()), 50)
+        self.assertIn("no checkpoint", repr(run))
+        for use in (lambda: run.model, lambda: run.step, run.evaluate):
+            with self.assertRaisesRegex(lra.UsageError, "opened without a checkpoint"):
+                use()
+        with self.assertRaisesRegex(lra.Error, "is not a run folder"):
+            lra.load_run(self.data, checkpoint=None)
+
     def test_records(self):
         row = self.only_row()
         self.assertEqual((row["task"], row["attention"]), ("listops", "linear"))

@@ -57,13 +57,27 @@ class Run:
 
     def __init__(self, path, data, checkpoint, device) -> None:
         self.path = os.fspath(path)
-        self._native = _lra.Run(self.path, os.fspath(data), checkpoint, device)
-        self.config: dict[str, Any] = self._read("config.json")
+        self._model: TrainedModel | None = None
+        if checkpoint is not None:
+            native = _lra.Run(self.path, os.fspath(data), checkpoint, device)
+            self._model = TrainedModel(native)
+            self._model.eval()
+        config = self._read("config.json")
+        if config is None:
+            raise _lra.Error(f"{self.path} is not a run folder (no config.json)")
+        self.config: dict[str, Any] = config
         self.result: dict[str, Any] | None = self._read("result.json")
-        self.step: int = self._native.step()
-        self.model = TrainedModel(self._native)
-        self.model.eval()
         self._data = os.fspath(data) or self.config["data"]["directory"]
+
+    @property
+    def model(self) -> TrainedModel:
+        if self._model is None:
+            raise _lra.UsageError(f"{self.path} was opened without a checkpoint: there is no model")
+        return self._model
+
+    @property
+    def step(self) -> int:
+        return self.model._native.step()
 
     def _read(self, name: str) -> Any:
         try:
@@ -98,7 +112,7 @@ class Run:
 
     def evaluate(self, split: str = "test") -> dict[str, Any]:
         """`accuracy`, `correct`, `count`, `loss`, and `predictions`, a row a sample."""
-        correct, count, loss, predictions = self._native.evaluate(split)
+        correct, count, loss, predictions = self.model._native.evaluate(split)
         return {
             "accuracy": correct / count,
             "correct": correct,
@@ -108,18 +122,20 @@ class Run:
         }
 
     def __repr__(self) -> str:
-        return f"<run {self.path}: {self.config['task']}, step {self.step}>"
+        at = "no checkpoint" if self._model is None else f"step {self.step}"
+        return f"<run {self.path}: {self.config['task']}, {at}>"
 
 
 def load_run(
     path: str | os.PathLike,
     *,
     data: str | os.PathLike = "",
-    checkpoint: str = "best",
+    checkpoint: str | None = "best",
     device: str = "cpu",
 ) -> Run:
     """Opens a run folder of `lra train` at a checkpoint, "best" or "last".
 
+    None opens it without a model or its data, as a run that diverged before it had a checkpoint.
     data: the folder of the prepared data, where it is no longer the run's own. Raises lra.Error
     where checkpoint, configuration and data do not belong together.
     """
