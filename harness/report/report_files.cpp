@@ -1,9 +1,12 @@
 #include "harness/report/report_files.h"
 
+#include <fmt/format.h>
+
 #include <sstream>
 #include <system_error>
 #include <utility>
 
+#include "attention_variants/base/error.h"
 #include "attention_variants/base/files.h"
 
 namespace lra {
@@ -34,6 +37,17 @@ ReportFiles::ReportFiles(fs::path folder) : folder_(std::move(folder)) {
   std::istringstream lines(read_file(folder_ / kReportFiles));
   for (std::string name; std::getline(lines, name);) {
     if (is_ours(name)) known_.insert(name);
+  }
+}
+
+void ReportFiles::refuse_others(const std::set<std::string>& names) const {
+  for (const std::string& name : names) {
+    std::error_code code;
+    if (known_.contains(name) || !fs::exists(fs::symlink_status(folder_ / name, code))) continue;
+    throw Error(fmt::format(
+        "{} is of no earlier report (it is not in {}), and would be replaced; move it, or choose "
+        "another --out folder",
+        (folder_ / name).string(), kReportFiles));
   }
 }
 

@@ -17,6 +17,9 @@ class ReportFiles {
   /// passed over.
   explicit ReportFiles(std::filesystem::path folder);
 
+  /// Throws Error where one of these names lies in the folder and is of no report before.
+  void refuse_others(const std::set<std::string>& names) const;
+
   /// To be called before files of these names are written: a report that is killed leaves a list of
   /// all that it may have written.
   void begin(const std::set<std::string>& names);

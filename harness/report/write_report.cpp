@@ -72,6 +72,9 @@ void write_report(const Records& records, const fs::path& out) {
       plots.insert(fs::path(name).replace_extension(extension).string());
   }
   written.insert(plots.begin(), plots.end());
+  std::set<std::string> all = written;
+  for (const std::string& page : page_files(records)) all.insert(page);
+  listed.refuse_others(all);
   listed.begin(written);
   remove_tree(out / kReportFile);
   for (const auto& [name, content] : files) {

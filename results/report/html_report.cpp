@@ -14,6 +14,10 @@
 namespace lra {
 namespace {
 
+constexpr const char* kReportPage = "report.html";
+
+std::string run_file(const std::string& name) { return "runs/" + name + ".html"; }
+
 using Drawn = std::map<std::string, std::string>;
 
 // The pictures of the plots whose names begin so, in order.
@@ -53,12 +57,13 @@ std::string runs_html(const Records& records, const std::vector<std::string>& na
     const Result& r = records.results[i];
     html += fmt::format(
         "<tr><th scope=\"row\"><a "
-        "href=\"runs/{0}.html\">{0}</a></th><td>{1}</td><td>{2}</td><td>{3}</td>"
+        "href=\"{8}\">{0}</a></th><td>{1}</td><td>{2}</td><td>{3}</td>"
         "<td class=\"n\">{4}</td><td>{5}</td><td class=\"n\">{6}</td><td "
         "class=\"n\">{7}</td></tr>\n",
         names[i], html_text(r.task), html_text(r.attention.label), html_text(r.protocol), r.seed,
         to_string(r.status), r.test ? fmt::format("{:.2f}", 100 * r.test->accuracy) : "–",
-        r.training.steps_per_second ? short_number(*r.training.steps_per_second) : "–");
+        r.training.steps_per_second ? short_number(*r.training.steps_per_second) : "–",
+        run_file(names[i]));
   }
   return html + "</tbody></table></div>\n";
 }
@@ -110,6 +115,12 @@ std::string run_plots_script(const Records& records) {
   return script;
 }
 
+std::vector<std::string> page_files(const Records& records) {
+  std::vector<std::string> files{kReportPage};
+  for (const std::string& name : page_names(records.results)) files.push_back(run_file(name));
+  return files;
+}
+
 std::map<std::string, std::string> make_pages(const Records& records, const Drawn& drawn,
                                               const SampleReader& samples) {
   const auto& results = records.results;
@@ -150,9 +161,9 @@ std::map<std::string, std::string> make_pages(const Records& records, const Draw
         "<p class=\"warn\">{} files could not be used, or not wholly: "
         "<a href=\"#bad\">which, and why</a>.</p>\n",
         records.bad.size());
-  pages["report.html"] = page.html(head);
+  pages[kReportPage] = page.html(head);
   for (size_t i = 0; i < names.size(); ++i)
-    pages["runs/" + names[i] + ".html"] = run_page(results[i], names[i], drawn, samples);
+    pages[run_file(names[i])] = run_page(results[i], names[i], drawn, samples);
   return pages;
 }
 

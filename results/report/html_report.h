@@ -3,6 +3,7 @@
 
 #include <map>
 #include <string>
+#include <vector>
 
 #include "results/report/run_page.h"
 #include "results/store/store.h"
@@ -12,6 +13,9 @@ namespace lra {
 /// The plots of the runs' own pages, all in one gnuplot script; "" where there are none. It writes
 /// <plot's name>.svg into the working folder.
 std::string run_plots_script(const Records& records);
+
+/// The file names of make_pages.
+std::vector<std::string> page_files(const Records& records);
 
 /// File name -> content: report.html (all that make_report writes as text, with the plots) and
 /// runs/<name>.html, a page a run. `drawn` holds the SVG files of make_report's plots and of

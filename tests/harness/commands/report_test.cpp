@@ -352,6 +352,25 @@ TEST_F(ReportCommand, ASecondReportRemovesWhatTheFirstAloneWrote) {
   EXPECT_EQ(read("out/report-files.txt").find("memory_time"), std::string::npos);
 }
 
+TEST_F(ReportCommand, ReplacesNoFileOfTheUser) {
+  write("runs/a/result.json", a_result());
+  for (const char* name : {"report.md", "runs/a.html"}) {
+    fs::remove_all(folder_ / "out");
+    fs::create_directories(folder_ / "out/runs");
+    write(std::string("out/") + name, "mine");
+    const ProgramResult refused = report("runs");
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_NE(refused.err.find(in(std::string("out/") + name) + " is of no earlier report"),
+              std::string::npos)
+        << refused.err;
+    EXPECT_EQ(read(std::string("out/") + name), "mine");
+    EXPECT_FALSE(fs::exists(folder_ / "out/runs.csv"));
+    fs::rename(folder_ / "out" / name, folder_ / "out/mine");
+    EXPECT_EQ(report("runs").status, 0);
+    EXPECT_EQ(report("runs").status, 0) << "its own";
+  }
+}
+
 // As `lra suite` leaves it; its budget sets other keys for each task.
 TEST_F(ReportCommand, TheTasksOfASuitesBudgetShareATable) {
   json runs = json::array();
