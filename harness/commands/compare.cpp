@@ -1,6 +1,7 @@
 // `lra compare`: two runs, or the seeds of two attentions, on the same task, data and recipe.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <string>
 
@@ -37,8 +38,24 @@ std::vector<Result> runs_of(const std::string& path) {
   return records.results;
 }
 
+// That there are two of them: else what is printed is that a run equals itself.
+void check_two_sides(const CompareOptions& options, const std::vector<Result>& a,
+                     const std::vector<Result>& b) {
+  for (const Result& left : a) {
+    for (const Result& right : b) {
+      std::error_code code;
+      if (!std::filesystem::equivalent(left.path, right.path, code)) continue;
+      throw UsageError(
+          fmt::format("the run {} is on both sides, of {} and of {}; name two that "
+                      "share none",
+                      left.path, options.a, options.b));
+    }
+  }
+}
+
 void compare(const CompareOptions& options) {
   const std::vector<Result> a = runs_of(options.a), b = runs_of(options.b);
+  check_two_sides(options, a, b);
   const RunComparison comparison = compare_runs(a, b);
   if (options.as_json) {
     fmt::print("{}\n", json_line(comparison_json(comparison)));

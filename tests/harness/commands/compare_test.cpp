@@ -78,6 +78,9 @@ TEST_F(CompareCommand, RefusesWhatIsNotComparableInOneLine) {
   EXPECT_EQ(outcome.err, "lra: cannot compare runs of different protocols: lra-strict in " +
                              in("nystrom/result.json") + ", tay2020 in " +
                              in("standard/result.json") + "\n");
+  const ProgramResult one = compare({in("nystrom"), in(".")});
+  EXPECT_EQ(one.status, 2);
+  EXPECT_NE(one.err.find("is on both sides, of " + in("nystrom")), std::string::npos) << one.err;
   fs::create_directories(folder_ / "empty");
   EXPECT_EQ(
       compare({in("nystrom"), in("empty")}).err,
