@@ -59,8 +59,10 @@ void check_form(const std::string& text) {
     malformed(text, "one attention is wanted here, not a list",
               "name or name[key=value,...]; --attentions of suite and profile takes a list");
   }
-  if (end != std::string::npos) return;
   const std::filesystem::path path = name;
+  if (end != std::string::npos && path.extension() == ".py" && text[end] == ':')
+    malformed(text, "a file of Python is named with what reads it", "python:" + text);
+  if (end != std::string::npos) return;
   if (path.extension() == ".cpp") {
     malformed(text, "a source file is built in",
               "export LRA_EXTRA_VARIANTS=FILE.cpp, and name what it registers");

@@ -266,6 +266,11 @@ class OutOfMemory(Right):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
 
 
+class AnyInputs(Right):
+    def forward(self, *inputs, scale=1):
+        return inputs[0]
+
+
 class ThreeInputs(Right):
     def forward(self, a, b, c):
         return a

@@ -50,6 +50,7 @@ class Refusals(unittest.TestCase):
         self.refused(_modules.WrongUse, check("NoModule"), "is no torch.nn.Module")
         self.refused(_modules.Refused, check("Right", sha256="0" * 64), "that was asked for")
         self.refused(_modules.Refused, check("ThreeInputs"), "not (a, b, c)", "lra_inputs")
+        self.refused(_modules.Refused, check("AnyInputs"), "not (*inputs, scale=1)", "lra_inputs")
 
     def test_keywords(self):
         check = lambda *words, **more: lambda: _modules.check(named(*words, **more))

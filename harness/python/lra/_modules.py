@@ -265,11 +265,8 @@ def _takes_heads(made, where):
         if said not in ("heads", "layer"):
             raise Refused(f"{where}: lra_inputs should be 'heads' or 'layer', not {said!r}")
         return said == "heads"
-    parameters = [
-        p
-        for p in list(inspect.signature(made.forward).parameters.values())[1:]
-        if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
+    takes = list(inspect.signature(made.forward).parameters.values())[1:]
+    parameters = [p for p in takes if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     needed = [p for p in parameters if p.default is p.empty]
     for count in (len(needed), len(parameters)):
         if count in (2, 4):
@@ -279,7 +276,7 @@ def _takes_heads(made, where):
             return count == 4
     raise Refused(
         f"{where}: forward should take (q, k, v, mask) or (x, mask), not "
-        f"({', '.join(p.name for p in parameters)}); or say lra_inputs = 'heads' or 'layer' in "
+        f"({', '.join(map(str, takes))}); or say lra_inputs = 'heads' or 'layer' in "
         "the class"
     )
 

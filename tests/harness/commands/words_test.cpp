@@ -174,6 +174,7 @@ TEST(WordsTest, AnAttentionInAnotherFormIsTold) {
   EXPECT_TRUE(says(told("./folder/x"), "write torchscript:./folder/x"));
   EXPECT_TRUE(says(told("my.cpp"), "export LRA_EXTRA_VARIANTS=FILE.cpp"));
   EXPECT_TRUE(says(told("my.py"), "write python:my.py:CLASS"));
+  EXPECT_TRUE(says(told("my.py:A[width=2]"), "write python:my.py:A[width=2]"));
   EXPECT_TRUE(says(told("standrad"), "did you mean 'standard'?"));
   EXPECT_TRUE(says(usage_error({"profile", "--attentions", "standard,my.pt", "--out", "p.jsonl"}),
                    "write torchscript:my.pt"));
