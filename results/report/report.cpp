@@ -109,13 +109,19 @@ std::string markdown_report(const Records& records, const ReportTables& tables,
   return report;
 }
 
+// "1 run", "2 runs".
+std::string counted(size_t count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
 }  // namespace
 
 std::string counts_text(const Records& records) {
   const size_t where = records.where.size();
-  return fmt::format("{} runs, {} profile cells, {} fidelity cells{}.", records.results.size(),
-                     records.profiles.size(), records.fidelity.size(),
-                     where > 0 ? fmt::format(", {} step profiles", where) : "");
+  return fmt::format("{}, {}, {}{}.", counted(records.results.size(), "run"),
+                     counted(records.profiles.size(), "profile cell"),
+                     counted(records.fidelity.size(), "fidelity cell"),
+                     where > 0 ? ", " + counted(where, "step profile") : "");
 }
 
 std::vector<Table> provenance_tables(const Records& records) {
