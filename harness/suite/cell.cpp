@@ -8,7 +8,6 @@
 
 #include "attention_variants/base/append_file.h"
 #include "attention_variants/base/files.h"
-#include "attention_variants/base/json_text.h"
 #include "harness/host/runtime.h"
 #include "harness/training/result.h"
 #include "harness/training/run_folder.h"
@@ -73,8 +72,7 @@ std::optional<Status> checked_status(const SuiteCell& cell) {
   const std::optional<Result> result = final_result(cell.run, nullptr);
   if (!result) return std::nullopt;
   if (!result->config.contains("training")) return result->status;  // of before: says nothing
-  const std::string different =
-      differences_text(config_identity(result->config), config_identity(cell.config.to_json()));
+  const std::string different = config_differences(result->config, cell.config.to_json());
   if (different.empty()) return result->status;
   throw Error(
       fmt::format("{} is of another configuration than the cell ({}), whose protocol has changed "

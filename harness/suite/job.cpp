@@ -39,8 +39,7 @@ void run_job(const TrainJob& job) {
       .memory_limit = job.memory_limit,
       .resume = Resume::yes,
       .check = job.check};
-  const std::string changed =
-      differences_text(job.configuration, config_identity(request.config.to_json()));
+  const std::string changed = config_differences(job.configuration, request.config.to_json());
   if (!changed.empty()) {
     check_file(job);
     throw Error(fmt::format(

@@ -124,7 +124,7 @@ void check_whole(const TensorFile& file, const std::string& where) {
 
 void check_config(const TensorFile& file, const json& config, const std::string& where) {
   const std::string different =
-      differences_text(config_identity(parse_json(file.metadata.at("config"), where)), config);
+      config_differences(parse_json(file.metadata.at("config"), where), config);
   if (!different.empty()) {
     throw Error(where + " belongs to another configuration (" + different +
                 "); use the same options, or another --run folder");

@@ -105,8 +105,7 @@ void RunFolder::check_run(Resume resume) {
   const fs::path path = path_ / kConfigFile;
   anew_before_ = resume == Resume::over;
   if (!fs::exists(path)) return check_remains(resume);
-  const std::string different =
-      differences_text(config_identity(saved_config(path)["identity"]), identity_);
+  const std::string different = config_differences(saved_config(path)["identity"], identity_);
   const bool best_alone = !has_begun(path_) && fs::exists(path_ / kBestCheckpoint),
              begun = resume != Resume::over && (has_begun(path_) || best_alone);
   anew_ = resume == Resume::over || (!begun && (resume == Resume::no || !different.empty()));

@@ -1,7 +1,10 @@
 #include "lra/config/config.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <utility>
 
+#include "attention_variants/base/json_text.h"
 #include "attention_variants/base/text.h"
 #include "embedded_earlier.h"
 #include "lra/config/embedded.h"
@@ -82,6 +85,24 @@ json config_identity(json config) {
     if (it != group->end() && *it == before) group->erase(it);
   }
   return config;
+}
+
+std::string config_differences(json a, json b) {
+  a = config_identity(std::move(a));
+  b = config_identity(std::move(b));
+  if (!a.is_object() || !b.is_object()) return differences_text(a, b);
+  const json::json_pointer given("/attention/given/file"), file("/attention/options/file"),
+      hash("/attention/options/sha256");
+  const auto name = [&file](const json& of) {
+    return std::filesystem::path(of.value(file, std::string())).filename();
+  };
+  const std::string same = a.value(hash, std::string());
+  if (!same.empty() && same == b.value(hash, std::string()) && name(a) == name(b)) {
+    for (const json::json_pointer& at : {given, file}) {
+      if (a.contains(at) && b.contains(at)) a[at] = b[at];
+    }
+  }
+  return differences_text(a, b);
 }
 
 Config Config::from_json(const json& value, const std::string& where) {

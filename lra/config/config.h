@@ -59,4 +59,8 @@ struct Config {
 /// still resume. Other values pass, and of an identity comes the same identity.
 json config_identity(json config);
 
+/// How the identities of two configurations differ, "" where they do not. An attention's file is
+/// what its SHA-256 says, in whatever folder a file of that name lies.
+std::string config_differences(json a, json b);
+
 }  // namespace lra

@@ -100,6 +100,20 @@ TEST_F(ResumedFileTest, TheUsersFileStays) {
   EXPECT_EQ(read_file(run("other") / kAttentionFile), "mine");
 }
 
+TEST_F(ResumedFileTest, TheSameFileMayBeNamedFromAnotherFolder) {
+  const fs::path file = scratch_.path() / "my.pt", copy = scratch_.path() / "folder" / "my.pt";
+  const std::string at = "torchscript:" + file.string(), moved = "torchscript:" + copy.string();
+  fs::copy_file(kTestFiles / "fixtures" / "torchscript-linear.pt", file);
+  ASSERT_EQ(run_program(words("a", at)).status, 0);
+  fs::create_directories(copy.parent_path());
+  fs::rename(file, copy);
+  const ProgramResult same = run_program(words("a", moved));
+  EXPECT_EQ(same.status, 0) << same.err;
+  fs::copy_file(kTestFiles / "fixtures" / "torchscript-softmax.pt", copy,
+                fs::copy_options::overwrite_existing);
+  expect_refusal(words("a", moved), 1, "holds a run of another configuration");
+}
+
 TEST_F(ResumedFileTest, AnotherAttentionIsNoneOfItsBusiness) {
   const fs::path file = scratch_.path() / "my.pt";
   const std::string attention = "torchscript:" + file.string();
