@@ -104,6 +104,12 @@ void check_token_objective(const Config& config, const Task& of) {
                      " has no causal form here, so that it reads what is to be predicted; give "
                      "masked, or another attention");
   }
+  const InputOptions& input = config.settings.input;
+  const int64_t tokens = input.cut > 0 ? std::min(input.cut, input.length) : input.length;
+  if (config.settings.training.objective == Objective::causal && tokens < 2)
+    throw UsageError(
+        "training.objective causal predicts the next of two tokens: input.length and "
+        "input.cut should leave more than 1");
   if (m.head == Head::tied && m.encoder != Encoding::embedding) {
     throw UsageError("model.head tied reads the embedding, which model.encoder " +
                      to_string(m.encoder) + " has not; give linear");

@@ -91,6 +91,8 @@ std::string config_differences(json a, json b) {
   a = config_identity(std::move(a));
   b = config_identity(std::move(b));
   if (!a.is_object() || !b.is_object()) return differences_text(a, b);
+  // What a protocol gives other attentions; what it gives this one is there itself.
+  for (json* of : {&a, &b}) of->erase("by_attention");
   const json::json_pointer given("/attention/given/file"), file("/attention/options/file"),
       hash("/attention/options/sha256");
   const auto name = [&file](const json& of) {

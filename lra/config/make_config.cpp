@@ -1,5 +1,8 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
+#include <string_view>
 
 #include "lra/config/check_settings.h"
 #include "lra/config/embedded.h"
@@ -9,6 +12,12 @@
 
 namespace lra {
 namespace {
+
+constexpr std::string_view kPretraining = "pretraining";
+
+bool is_of_pretraining(const std::string& key) {
+  return key == kPretraining || key.starts_with("pretraining.");
+}
 
 // Sets a.b.c of `object`, or the keys below it that a JSON object gives, and adds them to `keys`;
 // throws on text without '='.
@@ -28,7 +37,12 @@ void apply_set(json& object, const std::string& text, std::set<std::string>& key
       throw UsageError(option + " " + key + ": " + key.substr(0, dot) + " is a value, not a group");
   }
   const json value = value_from_text(text.substr(equals + 1));
-  if (value.is_object() && value.empty()) {  // none of what the protocol has there
+  if (value.is_object() && value.empty()) {
+    if (!is_of_pretraining(key)) {
+      throw UsageError(
+          fmt::format("{} {}: an empty group gives no value; name a key of it", option, key));
+    }
+    // none of what the protocol has there
     (*at)[key.substr(begin)] = value;
     keys.insert(key);
     return;
@@ -82,6 +96,22 @@ std::vector<std::string> keys_by_attention(const Protocol& protocol, const std::
   for (const auto& [variant, own] : protocol.attention_settings.items())
     collect_keys(own, "", keys);
   return {keys.begin(), keys.end()};
+}
+
+// What a user gives the run that comes first is checked as what she gives the other.
+void check_pretraining(Config first, const std::vector<std::string>& overridden) {
+  const TrainingDtype wanted = first.settings.training.dtype;
+  if (wanted != TrainingDtype::any && to_string(wanted) != to_string(first.dtype)) {
+    throw UsageError(fmt::format("training.dtype is {}: both runs are in that of --dtype, {}",
+                                 to_string(wanted), to_string(first.dtype)));
+  }
+  first.overridden.clear();
+  for (const std::string& key : overridden) {
+    if (key != kPretraining && is_of_pretraining(key))
+      first.overridden.push_back(key.substr(kPretraining.size() + 1));
+  }
+  check_read(first);
+  check_coupling(first);
 }
 
 }  // namespace
@@ -198,11 +228,12 @@ Config pretraining_config(const Config& config) {
   if (!config.settings.evaluation.test) first.settings.evaluation.test = false;
   try {
     settle(first);
+    check_pretraining(first, config.overridden);
   } catch (const UsageError& error) {
     throw UsageError(std::string("pretraining: ") + error.what());
   }
   std::set<std::string> keys(config.overridden.begin(), config.overridden.end());
-  std::erase_if(keys, [](const std::string& key) { return key.starts_with("pretraining"); });
+  std::erase_if(keys, is_of_pretraining);
   collect_keys(config.settings.pretraining, "", keys);
   keys.insert("training.objective");
   first.overridden = {keys.begin(), keys.end()};

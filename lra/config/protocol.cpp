@@ -174,12 +174,17 @@ void check_protocol(const Protocol& protocol, const std::string& where) {
   }
 }
 
+// A group that an empty one switches off, where of others an empty one gives no value.
+bool is_none(const std::string& key, const json& value) {
+  return key == "pretraining" && value.is_object() && value.empty();
+}
+
 // Takes the values that `of` has, whatever they are, out of `from`.
 void erase_leaves(json& from, const json& of) {
   for (const auto& [key, value] : of.items()) {
     const auto it = from.find(key);
     if (it == from.end()) continue;
-    if (value.is_object() && it->is_object()) {
+    if (value.is_object() && it->is_object() && !is_none(key, value)) {
       erase_leaves(*it, value);
       if (!it->empty()) continue;
     }
@@ -242,7 +247,8 @@ Protocol load(const std::string& name, std::vector<std::string>& seen) {
 
 void merge(json& below, const json& above) {
   for (const auto& [key, value] : above.items()) {
-    if (value.is_object() && below.contains(key) && below[key].is_object()) {
+    if (value.is_object() && !is_none(key, value) && below.contains(key) &&
+        below[key].is_object()) {
       merge(below[key], value);
     } else {
       below[key] = value;

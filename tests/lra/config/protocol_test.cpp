@@ -305,6 +305,22 @@ TEST_F(ProtocolFileTest, ItsSettingsGoOverWhatItExtendsSetsByTask) {
   EXPECT_EQ(config("text").settings.training.steps, 88) << "its own by task goes over both";
 }
 
+TEST_F(ProtocolFileTest, AnEmptyPretrainingIsNone) {
+  const std::string path = (scratch_.path() / "mine.json").string();
+  const auto pretraining = [&](const json& own) {
+    json file = {{"schema", "lra.protocol/1"}, {"name", "mine"}, {"extends", "amos-2023"}};
+    file.update(own);
+    std::ofstream(path) << file.dump();
+    return make_config(load_protocol(path), "listops", parse_attention("standard"), {}, 0,
+                       "float32")
+        .settings.pretraining;
+  };
+  const json none = {{"pretraining", json::object()}};
+  EXPECT_FALSE(pretraining(json::object()).empty());
+  EXPECT_TRUE(pretraining({{"settings", none}}).empty());
+  EXPECT_TRUE(pretraining({{"tasks", {{"listops", none}}}}).empty());
+}
+
 TEST_F(ProtocolFileTest, EveryMistakeIsNamed) {
   EXPECT_NE(error(R"({"schema": "lra.protocol/1", "name": "x", "setings": {}})")
                 .find("did you mean 'settings'?"),
@@ -381,6 +397,15 @@ TEST_F(ProtocolFileTest, ARunBeforeHasTheSettingsThatDiffer) {
                       "settings": {"pretraining": {"modell": {}}}})")
                 .find("did you mean 'model'?"),
             std::string::npos);
+}
+
+TEST(ProtocolTest, WhatAProtocolGivesOthersMakesNoOtherRun) {
+  const json config = strict_listops().to_json();
+  json other = config;
+  other["by_attention"] = {"optimizer.weight_decay"};
+  EXPECT_EQ(config_differences(config, other), "");
+  other["optimizer"]["weight_decay"] = 0.5;
+  EXPECT_NE(config_differences(config, other).find("optimizer.weight_decay"), std::string::npos);
 }
 
 // What a run started from is part of what it is by the weights' digest alone.
