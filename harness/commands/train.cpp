@@ -144,6 +144,16 @@ std::string place_of(const std::string& split, const Config& config) {
   return "";
 }
 
+// Each process counts its own passes, so that what is drawn in one would depend on their number.
+void check_repeats(const Config& config, const Processes* processes) {
+  if (processes == nullptr || processes->size() == 1) return;
+  const std::string drawing = drawing_in_passes(config.attention.name, config.attention_options);
+  if (drawing.empty()) return;
+  throw UsageError(fmt::format(
+      "attention {} with {} draws anew in every pass: evaluate with one process, not {}",
+      config.attention.name, drawing, processes->size()));
+}
+
 void run_evaluate(const EvaluateOptions& options, Processes* processes) {
   torch::Device device = torch::kCPU;
   run_collective(processes, [&] { device = own_device(options.device, processes); });
@@ -155,6 +165,7 @@ void run_evaluate(const EvaluateOptions& options, Processes* processes) {
                  options.split == "test" ? OpenedSplits::all : OpenedSplits::all_but_test));
   });
   const OpenedRun& run = *opened;
+  check_repeats(run.config, processes);
   seed_generators(run.config.seed);  // of attentions that draw in evaluation
   const Evaluation evaluation =
       evaluate(*run.model, evaluation_split(run.data, run.config, options.split), run.config,

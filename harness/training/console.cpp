@@ -72,7 +72,7 @@ std::string out_of_memory(const Settings& settings, int64_t step, const std::str
   if (!evaluated.empty()) {
     return fmt::format(
         "memory ran out in the evaluation of {} after step {}: batches of {}, length {}; a smaller "
-        "evaluation.batch takes less",
+        "evaluation.batch takes less, in a new run; with more memory --resume goes on",
         evaluated, step, settings.evaluation.batch, settings.input.length);
   }
   return fmt::format(

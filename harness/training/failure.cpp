@@ -21,7 +21,10 @@ RunOutcome outcome_of(const std::exception& error, const TrainRequest& request, 
   if (dynamic_cast<const ModelFailed*>(&error) != nullptr)
     return {.status = Status::crash,
             .reason = fmt::format("{} (step {})", first_line(error), step)};
-  if (!host::is_out_of_memory(error)) throw;
+  // What other processes do not know of they do not end with.
+  if (!host::is_out_of_memory(error) ||
+      (request.processes != nullptr && !request.processes->agreed()))
+    throw;
   RunOutcome outcome{.status = Status::oom,
                      .reason = out_of_memory(request.config.settings, step, evaluated)};
   if (request.processes != nullptr) outcome.reason += fmt::format(" ({})", first_line(error));

@@ -264,7 +264,14 @@ Status train(const TrainRequest& request) {
     on_rank_zero(request.processes, [&] {
       check_data(open_run_data(request.data, request.config, /*check_hashes=*/false),
                  request.config);
-      RunFolder(request.run, json::object(), request.resume, Access::write).clear();
+      RunFolder before(request.run, json::object(), request.resume, Access::write);
+      if (!request.event_files.empty()) make_event_folder(request.event_files);
+      before.clear();
+    });
+  } else {
+    // How the run that comes first ended before; of the second RunFolder removes it.
+    on_rank_zero(request.processes, [&] {
+      if (!fs::exists(request.run / kBestCheckpoint)) fs::remove(request.run / kResultFile);
     });
   }
   first.run = second.init_from;

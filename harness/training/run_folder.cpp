@@ -158,14 +158,20 @@ void RunFolder::check_remains(Resume resume) {
 
 void RunFolder::clear() {
   if (anew_before_) remove_run_before();
+  // How an attempt before ended is not how this one does.
+  if (!is_finished()) remove_outcome();
   if (anew_) remove_run();
   anew_ = anew_before_ = false;
 }
 
+void RunFolder::remove_outcome() const {
+  for (const char* name : {kResultFile, kPredictionsFile}) fs::remove(path_ / name);
+}
+
 void RunFolder::remove_run() const {
-  for (const char* name : {kResultFile, kPredictionsFile, kBestCheckpoint, kNextBestCheckpoint,
-                           kLastCheckpoint, kMetricsFile, kAttentionFile, kAttentionSource,
-                           kConfigFile})  // config.json says what it is
+  for (const char* name :
+       {kBestCheckpoint, kNextBestCheckpoint, kLastCheckpoint, kMetricsFile, kAttentionFile,
+        kAttentionSource, kConfigFile})  // config.json says what it is
     fs::remove(path_ / name);
   fs::remove_all(path_ / kAttentionImports);
 }
@@ -181,7 +187,21 @@ void RunFolder::remove_run_before() const {
 
 bool RunFolder::is_finished() const { return !anew_ && has_result(path_); }
 
+void make_event_folder(const fs::path& folder) {
+  const std::string trouble = make_folders(folder);
+  if (!trouble.empty())
+    throw Error(
+        fmt::format("--tensorboard {}: cannot make the folder: {}", folder.string(), trouble));
+}
+
+// Events have a file of their own for each start, which TensorBoard reads in the order of their
+// names; its first event tells it to forget what it read before.
 void RunFolder::begin(const json& config, const TrainState& at, const fs::path& events) {
+  const double now = time_of_day();
+  if (!events.empty()) {  // first: else the run before would be lost for it
+    make_event_folder(events);
+    events_.emplace(events / event_file_name(now));
+  }
   clear();
   write_json(path_ / kConfigFile, config, Links::replace);
   const fs::path log = path_ / kMetricsFile;
@@ -189,20 +209,9 @@ void RunFolder::begin(const json& config, const TrainState& at, const fs::path& 
   const std::string kept = cut_run_log(had, at.step, at.evaluation_pending);
   write_file(log, kept, Links::replace);
   metrics_.emplace(log);
-  if (!events.empty()) begin_events(events, kept);
-}
-
-// A file of its own for each start, which TensorBoard reads in the order of their names; its first
-// event tells it to forget what it read before.
-void RunFolder::begin_events(const fs::path& folder, const std::string& log) {
-  const std::string trouble = make_folders(folder);
-  if (!trouble.empty())
-    throw Error(
-        fmt::format("--tensorboard {}: cannot make the folder: {}", folder.string(), trouble));
+  if (!events_) return;
   std::string unreadable;  // what cut_run_log() keeps can be read
-  const double now = time_of_day();
-  events_.emplace(folder / event_file_name(now));
-  events_->append(event_file(parse_run_log(log, unreadable), now));
+  events_->append(event_file(parse_run_log(kept, unreadable), now));
 }
 
 void RunFolder::keep_file(const json& attention_options) const {

@@ -57,7 +57,8 @@ class RunFolder {
   const json& identity() const { return identity_; }
   std::string text() const { return path_.string(); }
   /// Removes what a run that begins anew replaces: what the folder holds of a run, and of that
-  /// before it unless the identity has `pretraining`; other files stay.
+  /// before it unless the identity has `pretraining`; of a run that goes on, how it ended before.
+  /// Other files stay.
   void clear();
   /// True where its result is ok.
   bool is_finished() const;
@@ -90,9 +91,9 @@ class RunFolder {
   void check_run(Resume resume);
   void check_remains(Resume resume);
   void settle_next_best() const;
+  void remove_outcome() const;
   void remove_run() const;
   void remove_run_before() const;
-  void begin_events(const std::filesystem::path& folder, const std::string& log);
 
   std::filesystem::path path_;
   json identity_;
@@ -102,6 +103,9 @@ class RunFolder {
   std::optional<host::FolderLock> lock_;  // of the writer
   std::optional<AppendFile> metrics_, events_;
 };
+
+/// The folder of --tensorboard; throws Error where it cannot be made.
+void make_event_folder(const std::filesystem::path& folder);
 
 /// What config.json says of how and where a run is trained, beside its configuration: its numbers
 /// depend on it to the bit.

@@ -358,6 +358,16 @@ TEST_F(ParallelTest, RefusesWithOneLine) {
   }
 }
 
+// Each counts its own passes.
+TEST_F(ParallelTest, WhatDrawsInEveryPassIsEvaluatedByOneProcess) {
+  ASSERT_EQ(run_program(words("r", "performer[redraw=forward]", 8)).status, 0);
+  const ProgramResult result = processes(2, {"evaluate", run("r").string(), "--threads", "1"});
+  EXPECT_EQ(result.status, 2) << result.text();
+  EXPECT_NE(result.err.find("draws anew in every pass: evaluate with one process, not 2"),
+            std::string::npos)
+      << result.err;
+}
+
 TEST_F(ParallelTest, ProcessesThatDifferEndTogether) {
   const auto both = [&](const Words& more) {
     return Program(mpirun_words(as_processes(1, words("r", "standard", 8)) + Words{":"} +

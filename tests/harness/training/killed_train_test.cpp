@@ -43,6 +43,25 @@ TEST_F(KilledTrainTest, KilledTwiceItStillEndsTheSame) {
   end_and_compare("cut", kSteps);
 }
 
+// Else a run that goes on, or begins, is reported as the attempt before ended.
+TEST(RunFolderTest, HowAnAttemptEndedGoesWhereTheNextBegins) {
+  const Scratch scratch;
+  const fs::path run = scratch.path() / "run";
+  const json identity = {{"task", "listops"}};
+  const auto begin = [&] {
+    RunFolder folder(run, identity, Resume::yes, Access::write);
+    folder.begin({{"identity", identity}}, {}, {});
+  };
+  begin();
+  Result oom;
+  oom.status = Status::oom;
+  write_json(run / kResultFile, make_result(oom));
+  write_file(run / kPredictionsFile, "index,label,predicted\n");
+  begin();
+  EXPECT_FALSE(fs::exists(run / kResultFile));
+  EXPECT_FALSE(fs::exists(run / kPredictionsFile));
+}
+
 class ChangedProgressTest : public KilledTrainTest {
  protected:
   // Trains to the end, and leaves of it what a run killed after its last checkpoint does, with

@@ -70,6 +70,15 @@ TEST_F(TrainTest, RefusesWithOneLineThatHelps) {
       {with({"--set", "training.micro_batch=2"}, "nystrom[init=global]"), 2,
        "attention nystrom with init=global computes with the whole batch: training.micro_batch "
        "should be 0, not 2"},
+      {with({"--set", "pretraining.training.micro_batch=2"}, "nystrom[init=global]"), 2,
+       "pretraining: attention nystrom with init=global computes with the whole batch"},
+      {with({"--set", "pretraining.training.dtype=bfloat16"}), 2,
+       "pretraining: training.dtype is bfloat16: both runs are in that of --dtype, float32"},
+      {with({"--set", "pretraining.schedule.decay_factor=0.1"}), 2,
+       "pretraining: schedule.decay_factor has an effect only where schedule.kind is step"},
+      {with({"--set", "model={}"}), 2, "--set model: an empty group gives no value"},
+      {with({"--objective", "causal", "--set", "input.cut=1"}, "linear"), 2,
+       "training.objective causal predicts the next of two tokens"},
       {with({"--dtype", "float16"}), 2, "--dtype should be float32 or bfloat16"},
       {with({"--device", "gpu"}), 2, "--device should be cpu, cuda or cuda:N, not 'gpu'"},
       {with({"--seed", "-1"}), 2, "should be an integer from 0 to 18446744073709551615, not '-1'"},
@@ -220,6 +229,19 @@ TEST_F(TrainTest, OverwritesNothingWhereTheNewRunCannotBegin) {
     EXPECT_NE(run_program(over).status, 0) << set;
     EXPECT_EQ(read_file(run("a") / kResultFile), before) << set;
     EXPECT_EQ(tensor_bytes(run("a") / kBestCheckpoint), weights) << set;
+  }
+  for (const std::vector<std::string>& sets :
+       {std::vector<std::string>{}, {"--set", "pretraining.optimizer.lr=0.002"}}) {
+    auto over = words("a", "standard");
+    *std::ranges::find(over, "--resume") = "--overwrite";
+    over.insert(over.end(), {"--tensorboard", "/proc/nowhere"});
+    over.insert(over.end(), sets.begin(), sets.end());
+    const ProgramResult refused = run_program(over);
+    EXPECT_NE(refused.err.find("--tensorboard /proc/nowhere: cannot make the folder"),
+              std::string::npos)
+        << refused.err;
+    EXPECT_EQ(read_file(run("a") / kResultFile), before);
+    EXPECT_EQ(tensor_bytes(run("a") / kBestCheckpoint), weights);
   }
 }
 

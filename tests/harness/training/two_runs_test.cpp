@@ -107,6 +107,17 @@ TEST_F(TwoRunsTest, AFailureOfTheFirstIsOfTheRun) {
   EXPECT_FALSE(result.dev.has_value());
 }
 
+// Killed in the next first run, it is none that diverged.
+TEST_F(TwoRunsTest, HowTheFirstEndedBeforeGoesWhereItGoesOn) {
+  std::vector<std::string> all = two("lost");
+  all.insert(all.end(), {"--set", "pretraining.optimizer.lr=1e30"});
+  run_program(all);
+  ASSERT_TRUE(fs::exists(run("lost") / kResultFile));
+  write_file(run("lost") / kPretrainingFolder / kLastCheckpoint, "cut");
+  EXPECT_EQ(run_program(all).status, 1);
+  EXPECT_FALSE(fs::exists(run("lost") / kResultFile));
+}
+
 TEST_F(TwoRunsTest, AreOneRecordToTables) {
   ASSERT_EQ(run_program(two("both")).status, 0);
   const Records found = find_records({run("both")});
