@@ -144,7 +144,7 @@ else
   tests=-'Slow*:*TorchScript*:ContractTest.*'
   table=(--preset table1)
   step+=(--batch 32 --lengths 2048)
-  suite=(--budget paper --tasks "$tasks" --seeds 0 --data "$out/data" --devices "${device/%cuda/cuda:0}")
+  suite=(--budget paper --tasks "$tasks" --seeds 0 --data "$out/data")
 fi
 
 part machine 60 about_machine

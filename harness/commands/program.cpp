@@ -165,6 +165,7 @@ std::string version_line() {
 
 int run_program(int argc, char** argv) {
   host::flush_denormals();  // before there are threads
+  host::keep_float32();
   CLI::App app{
       "The Long Range Arena: train, measure and compare long-sequence attention.\n"
       "Wherever an attention is named, options may follow in brackets: nystrom[num_landmarks=32];\n"

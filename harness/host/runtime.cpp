@@ -92,6 +92,16 @@ int64_t use_threads(int64_t threads) {
 
 void flush_denormals() { at::globalContext().setFlushDenormal(true); }
 
+void keep_float32() {
+  at::globalContext().setAllowTF32CuDNN(false);
+  at::globalContext().setFloat32MatmulPrecision("highest");
+}
+
+std::string cudnn_version_text(int64_t number) {
+  const int64_t major = number < 10000 ? 1000 : 10000;  // 8902 is 8.9.2
+  return fmt::format("{}.{}.{}", number / major, number % major / 100, number % 100);
+}
+
 void synchronize(torch::Device device) {
   if (device.is_cuda()) torch::cuda::synchronize(device.index());
 }
@@ -155,10 +165,9 @@ json software_json() {
     const auto& cuda = at::detail::getCUDAHooks();
     const long runtime = cuda.versionCUDART();
     software["cuda"] = fmt::format("{}.{}", runtime / 1000, runtime % 1000 / 10);
-    if (cuda.compiledWithCuDNN()) {
-      const long cudnn = cuda.versionCuDNN();
-      software["cudnn"] = fmt::format("{}.{}.{}", cudnn / 10000, cudnn % 10000 / 100, cudnn % 100);
-    }
+    // That which is loaded, which may be another than LibTorch was built with.
+    if (cuda.compiledWithCuDNN())
+      software["cudnn"] = cudnn_version_text(cuda.versionRuntimeCuDNN());
   }
   if (*source_commit() != '\0') software[kCommit] = source_commit();
   return software;

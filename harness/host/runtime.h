@@ -22,6 +22,13 @@ int64_t use_threads(int64_t threads);
 /// thread and of those that it starts from now on. docs/operators.md says why.
 void flush_denormals();
 
+/// Products and convolutions of float32 in float32 on a GPU, where LibTorch would round the
+/// operands of convolutions to TF32, and of products where TORCH_ALLOW_TF32_CUBLAS_OVERRIDE is set.
+void keep_float32();
+
+/// cuDNN's number for a version, as "9.19.0".
+std::string cudnn_version_text(int64_t number);
+
 /// Waits for a GPU's work; nothing on a CPU.
 void synchronize(torch::Device device);
 

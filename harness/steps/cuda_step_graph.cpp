@@ -1,6 +1,7 @@
 // Of the module lra_cuda: training steps as CUDA graphs.
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAGuard.h>
 
 #include "harness/steps/step_graph.h"
@@ -17,6 +18,8 @@ class CudaStepGraph final : public StepGraph {
   void warm_up(const std::function<void()>& work) override { beside(work); }
 
   void capture(const std::function<void()>& work) override {
+    // A recording has memory of its own, and could not have what the steps before it left cached.
+    c10::cuda::CUDACachingAllocator::emptyCache();
     beside([&] {
       // Other threads, as the one that prepares batches, go on meanwhile.
       graph_.capture_begin({0, 0}, cudaStreamCaptureModeThreadLocal);

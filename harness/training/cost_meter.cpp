@@ -15,10 +15,16 @@ std::optional<double> waited_seconds() {
 
 }  // namespace
 
-void CostMeter::begin() {
+void CostMeter::begin(int64_t before) {
+  if (!device_.is_cpu()) data_bytes_ = host::live_bytes(device_) - before;
   host::reset_peak_bytes(device_);
   begin_ = Clock::now();
   waited_ = waited_seconds();
+}
+
+std::optional<double> CostMeter::data_mib() const {
+  if (data_bytes_ <= 0) return std::nullopt;
+  return static_cast<double>(data_bytes_) / host::kMiB;
 }
 
 double CostMeter::seconds() const {
@@ -35,7 +41,7 @@ void CostMeter::count(TrainState& at) {
 }
 
 void CostMeter::take_peak(int64_t& most) const {
-  most = std::max(most, host::peak_bytes(device_));
+  most = std::max(most, host::peak_bytes(device_) - data_bytes_);
   host::reset_peak_bytes(device_);
 }
 

@@ -12,8 +12,11 @@ class CostMeter {
  public:
   explicit CostMeter(torch::Device device) : device_(device) {}
 
-  /// Counts from here on; peaks of before are forgotten.
-  void begin();
+  /// Counts from here on; peaks of before are forgotten. What a GPU holds beyond `before`, its live
+  /// bytes, is the training set, which peaks leave out: beside a CPU it is mapped from a file.
+  void begin(int64_t before);
+  /// Of the training set on a GPU, 2^20 bytes; nothing where it does not lie there.
+  std::optional<double> data_mib() const;
   /// Seconds since begin() or the last count().
   double seconds() const;
   /// Adds the time, and the peak of training steps, since begin() or the last count().
@@ -25,6 +28,7 @@ class CostMeter {
   using Clock = std::chrono::steady_clock;
 
   torch::Device device_;
+  int64_t data_bytes_ = 0;
   Clock::time_point begin_ = Clock::now();
   std::optional<double> waited_;  // by this process's threads until then
 };

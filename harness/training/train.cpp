@@ -151,10 +151,11 @@ class TrainingLoop {
 
   // False when the loss or a gradient stops being finite.
   bool fit() {
+    const int64_t before = host::live_bytes(request_.device);
     const std::unique_ptr<BatchFeed> feed = training_feed(request_, data_, at_.step);
     const TrainingOptions& t = settings_.training;
     host::Progress progress("train", t.steps, at_.step);
-    costs_.begin();
+    costs_.begin(before);
     learner_->model().train();
     std::string note;
     if (at_.evaluation_pending && !evaluate_dev()) return false;
@@ -274,6 +275,7 @@ class TrainingLoop {
     folder_.clear();  // where it failed before it began
     Result result = result_of(request_, data_, at_, learner_ ? &*learner_ : nullptr, outcome);
     result.contract = contract_;
+    result.training.data_memory_mib = costs_.data_mib();
     folder_.write_result(result, outcome.tested);
     say_end(result);
   }

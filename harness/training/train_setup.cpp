@@ -177,7 +177,9 @@ std::unique_ptr<BatchFeed> training_feed(const TrainRequest& request, const Prep
   options.shuffle = true;
   std::vector<Split> splits = training_splits(data, request.config);
   // A part of a GPU, so that no model runs out of memory for its data.
-  const int64_t room = request.device.is_cpu() ? 0 : host::default_memory_limit(request.device) / 4;
+  const int64_t room = request.device.is_cpu() ? 0
+                                               : host::default_memory_limit(request.device) / 4 /
+                                                     std::max<int64_t>(request.sharing, 1);
   const FeedKind kind = feed_kind(splits, options, request.device, room);
   return make_feed(kind, std::move(splits), options, request.device, step);
 }

@@ -51,6 +51,7 @@ void training_fields(Fields& f, Record& training) {
   f("tokens_per_second", training.tokens_per_second);
   f("peak_memory_mib", training.peak_memory_mib);
   f("evaluation_peak_memory_mib", training.evaluation_peak_memory_mib, Presence::sparse);
+  f("data_memory_mib", training.data_memory_mib, Presence::sparse);
   f("others", training.others, Presence::sparse, {.most = 1});
   f("threads", training.threads, Presence::sparse, {.least = 1});
   f("execution", training.execution, Presence::sparse);
@@ -225,6 +226,8 @@ std::string DataRecord::variant() const {
   constexpr const char* kVariant = "CIFAR-10 (";  // as lra/tasks/image has it
   return source.starts_with(kVariant) ? source.substr(0, source.rfind(", from ")) : "";
 }
+
+std::string DataRecord::kind() const { return synthetic ? "synthetic stand-in data" : variant(); }
 
 std::string Result::ending() const {
   return status == Status::ok && !test ? "not tested" : to_string(status);

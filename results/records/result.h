@@ -50,7 +50,9 @@ struct TrainingCost {
   std::optional<double> tokens_per_second;  // padded positions count
   // Highest sum of live tensor bytes, 2^20 bytes, of training steps (records of before lack the
   // second: in them it is of both), and of evaluations on dev.
-  std::optional<double> peak_memory_mib, evaluation_peak_memory_mib;
+  // Of neither is the training set, which lies on a GPU where there is room (GPUs' records of
+  // before do not tell it, and hold it).
+  std::optional<double> peak_memory_mib, evaluation_peak_memory_mib, data_memory_mib;
   // Part of its threads' time for which they were ready and others ran, 0 to 1; on a CPU.
   std::optional<double> others;
   /// Whether its speeds say as much of what else ran on the machine.
@@ -90,6 +92,8 @@ struct DataRecord {
   /// "CIFAR-10 (JPEG)": the name of images that are not the public ones, whose published numbers
   /// are of others; "" of all other data.
   std::string variant() const;
+  /// "synthetic stand-in data", or variant(): what is said wherever a number of them is shown.
+  std::string kind() const;
 };
 
 /// The budget of the suite that a run is a cell of.

@@ -97,7 +97,8 @@ constexpr const char* kRunColumns[] = {"task",
                                        "regime",
                                        "settings",
                                        "others",
-                                       "evaluation_peak_memory_mib"};
+                                       "evaluation_peak_memory_mib",
+                                       "data_memory_mib"};
 
 Table long_table(const char* title, std::span<const char* const> columns) {
   Table table{.title = title, .columns = {}, .rows = {}, .notes = {}};
@@ -254,7 +255,8 @@ Table results_long(std::span<const Result> results) {
             r.contract ? r.contract->failures() : ""});
     append(row, origin_cells(r));
     append(row, {r.path, r.regime, settings[&r], exact_number(r.training.others),
-                 exact_number(r.training.evaluation_peak_memory_mib)});
+                 exact_number(r.training.evaluation_peak_memory_mib),
+                 exact_number(r.training.data_memory_mib)});
     table.rows.push_back(std::move(row));
   }
   return table;

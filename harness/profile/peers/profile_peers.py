@@ -216,7 +216,13 @@ def measured(request):
         if device.type == "cuda":
             torch.cuda.synchronize(device)
 
+    # As between our own calls: the second level cache holds none of the operands.
+    flush_bytes = request.get("flush_bytes", 0) if device.type == "cuda" else 0
+    flushed = torch.empty(flush_bytes, dtype=torch.uint8, device=device)
+
     def timed():
+        if flush_bytes:
+            flushed.zero_()
         wait()
         begin = time.perf_counter_ns()
         call()

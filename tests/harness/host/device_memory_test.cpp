@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "harness/host/memory.h"
+#include "harness/training/cost_meter.h"
 
 namespace lra {
 namespace {
@@ -60,6 +61,20 @@ TEST(DeviceMemoryTest, ADeviceThatWasNotUsedHoldsNothing) {
   EXPECT_EQ(host::peak_bytes(device), 10);
   EXPECT_EQ(host::device_memory(device)->reserved_peak, 40);
   EXPECT_EQ(host::device_memory(device)->in_use, 40);
+}
+
+TEST(DeviceMemoryTest, TheTrainingSetIsNoPartOfATrainingsPeak) {
+  static LateAllocator allocator;  // 10 bytes are live
+  c10::SetAllocator(kType, &allocator);
+  allocator.used = true;
+  CostMeter costs(torch::Device(kType, 0));
+  costs.begin(/*before=*/4);
+  EXPECT_DOUBLE_EQ(costs.data_mib().value_or(0), 6.0 / host::kMiB);
+  allocator.peak = 30;
+  int64_t most = 0;
+  costs.take_peak(most);
+  EXPECT_EQ(most, 24);
+  EXPECT_FALSE(CostMeter(torch::kCPU).data_mib());
 }
 
 TEST(DeviceMemoryTest, KnowsTheErrorsOfCudaForMemory) {

@@ -49,6 +49,25 @@ TEST(CompilerText, NamesTheCompilerThatItWas) {
   EXPECT_EQ(host::software_json()["compiler"], host::compiler_text(__VERSION__));
 }
 
+TEST(Software, NumbersOfCudnnAreVersions) {
+  EXPECT_EQ(host::cudnn_version_text(91900), "9.19.0");
+  EXPECT_EQ(host::cudnn_version_text(90100), "9.1.0");
+  EXPECT_EQ(host::cudnn_version_text(8902), "8.9.2");
+}
+
+// TF32 is LibTorch's own choice for convolutions, and that of some images for products.
+TEST(Float32, IsKeptInProductsAndConvolutions) {
+  at::Context& context = at::globalContext();
+  const bool convolutions = context.allowTF32CuDNN(at::Float32Op::CONV);
+  context.setAllowTF32CuDNN(true);
+  context.setFloat32MatmulPrecision("high");
+  host::keep_float32();
+  EXPECT_FALSE(context.allowTF32CuDNN(at::Float32Op::CONV));
+  EXPECT_FALSE(context.allowTF32CuBLAS());
+  EXPECT_EQ(context.float32MatmulPrecision(), at::Float32MatmulPrecision::HIGHEST);
+  context.setAllowTF32CuDNN(convolutions);
+}
+
 // A build in a checkout names it; another build of the same version goes on with its files.
 TEST(Software, NamesTheCommitWhichKeepsNoneApart) {
   json software = host::software_json();
