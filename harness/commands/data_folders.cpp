@@ -120,7 +120,8 @@ void show_samples(const fs::path& path, const std::string& split_name, int64_t c
   for (const auto& [directory, name] : prepared_folders(path)) {
     const PreparedData data = open_data(directory, name, /*check_hashes=*/false);
     const Split& split = data.split(split_name);
-    fmt::print("{} {}: {} samples\n", name, split_name, split.size());
+    fmt::print("{} {}: {} samples{}\n  source {}\n", name, split_name, split.size(),
+               data.manifest().synthetic ? " (synthetic)" : "", printable(data.manifest().source));
     print_explanation(data.manifest());
     for (int64_t i = 0; i < std::min(count, split.size()); ++i) {
       fmt::print("#{} {}", i, labels_text(split, i));

@@ -173,6 +173,8 @@ void run_evaluate(const EvaluateOptions& options, Processes* processes) {
   if (!is_rank_zero(processes)) return;
   const std::string where = place_of(options.split, run.config);
   if (!where.empty()) host::say(where);
+  const Manifest& manifest = run.data.manifest();
+  if (const std::string kind = data_kind(manifest); !kind.empty()) host::say("data: " + kind);
   const Accuracy accuracy = accuracy_of(evaluation, run.config.settings.input.length);
   const std::string metric = metric_of(run.config.settings.training.objective);
   if (options.as_json) {
@@ -181,6 +183,7 @@ void run_evaluate(const EvaluateOptions& options, Processes* processes) {
     record["checkpoint"] = options.checkpoint;
     record["step"] = run.at.step;
     record["loss"] = evaluation.loss;
+    record["data"] = {{"source", manifest.source}, {"synthetic", manifest.synthetic}};
     if (!metric.empty()) record["metric"] = metric;
     print_json(record);
     return;

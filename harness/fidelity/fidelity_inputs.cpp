@@ -70,6 +70,7 @@ TrainedInputs::TrainedInputs(const std::filesystem::path& run, const std::filesy
            .seed = config.seed,
            .step = run_.at.step,
            .synthetic = manifest.synthetic,
+           .data_source = manifest.source,
            .fingerprint = manifest.fingerprint(),
            .identity = sha256(run_identity(config, manifest).dump())};
   run_.model->eval();

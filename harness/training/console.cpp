@@ -5,6 +5,7 @@
 
 #include "harness/host/progress.h"
 #include "harness/processes/processes.h"
+#include "harness/training/result.h"
 #include "harness/training/token_evaluation.h"
 
 namespace lra {
@@ -16,12 +17,13 @@ void say_start(const TrainRequest& request, const PreparedData& data, const Lear
   for (const Split& split : training_splits(data, config)) training_size += split.size();
   const std::string test =
       settings.evaluation.test ? fmt::format("{} test", data.split("test").size()) : "no test";
+  const std::string kind = data_kind(data.manifest());
   host::say(fmt::format(
       "{} · {} · {} · seed {} · {} parameters · {} steps of {} · {} train, {} dev, {}{}",
       config.task, config.attention.text(), config.protocol, config.seed,
       learner.model().parameter_count(), settings.training.steps, settings.training.batch,
       training_size, evaluation_split(data, config, "dev").size(), test,
-      data.manifest().synthetic ? " · SYNTHETIC data" : ""));
+      kind.empty() ? "" : " · " + kind));
   if (!settings.optimizer.groups.empty()) {
     for (const TrainedGroup& group : learner.groups()) {
       host::say(fmt::format("  lr {:g}, weight decay {:g}: {} parameters, {}", group.lr,

@@ -117,6 +117,10 @@ TrainingCost training_cost(const TrainRequest& request, const TrainState& at) {
   return cost;
 }
 
+std::string data_kind(const Manifest& manifest) {
+  return DataRecord{.source = manifest.source, .synthetic = manifest.synthetic}.kind();
+}
+
 Accuracy accuracy_of(const Evaluation& evaluation, int64_t length) {
   constexpr int64_t kClasses = 8;
   const int64_t width = (length + kClasses - 1) / kClasses;

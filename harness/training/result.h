@@ -19,6 +19,9 @@ struct RunOutcome {
   std::optional<Evaluation> tested;  // the best checkpoint on the test split, where that was done
 };
 
+/// DataRecord::kind() of prepared data.
+std::string data_kind(const Manifest& manifest);
+
 /// The record of an evaluation: counts, interval (Wilson's, or that of clusters), accuracy in eight
 /// classes of length up to `length`.
 Accuracy accuracy_of(const Evaluation& evaluation, int64_t length);

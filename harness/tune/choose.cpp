@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 
+#include "results/records/result.h"
 #include "results/statistics/statistics.h"
 
 namespace lra::tune {
@@ -128,6 +129,10 @@ std::vector<ChosenPoint> choose(const std::vector<Score>& scores) {
   return chosen;
 }
 
+std::string data_kind(const TuneFile& file) {
+  return DataRecord{.source = file.data_source, .synthetic = file.synthetic}.kind();
+}
+
 int64_t equal_points(const TuneFile& file, const ChosenPoint& chosen) {
   return std::ranges::count_if(scores_of(file), [&chosen](const Score& score) {
     return score.attention == chosen.attention && score.is_whole() &&
@@ -136,7 +141,9 @@ int64_t equal_points(const TuneFile& file, const ChosenPoint& chosen) {
 }
 
 Table score_table(const TuneFile& file) {
-  Table table{.title = fmt::format("Dev accuracy on {} under {}", file.task, file.protocol),
+  const std::string kind = data_kind(file);
+  Table table{.title = fmt::format("Dev accuracy on {} under {}{}", file.task, file.protocol,
+                                   kind.empty() ? "" : ", " + kind),
               .columns = {{"attention", Align::kLeft},
                           {"point", Align::kLeft},
                           {"dev % [95 % interval]"},

@@ -36,6 +36,9 @@ std::vector<Score> scores_of(const TuneFile& file);
 /// a whole one is left out.
 std::vector<ChosenPoint> choose(const std::vector<Score>& scores);
 
+/// DataRecord::kind() of the data of the search.
+std::string data_kind(const TuneFile& file);
+
 /// How many points of the attention are as good as the one that was chosen, that among them.
 int64_t equal_points(const TuneFile& file, const ChosenPoint& chosen);
 

@@ -224,16 +224,15 @@ Search plan_search(TuneRequest request) {
     join_points(*held, request.points);
     join_threads(*held, request);
   }
-  Search search{.request = std::move(request), .fingerprint = "", .suite = {}};
+  Search search{.request = std::move(request), .data = {}, .suite = {}};
   search.suite = suite_of(search.request, held ? changed_since(*held, search.request.out)
                                                : std::vector<suite::ChangedFile>());
   check_costs(search);
   suite::check_cells_can_read(search.suite,
                               {.task = search.request.task, .directory = search.request.data});
-  search.fingerprint = open_data(search.request.data, search.request.task, /*check_hashes=*/false,
-                                 std::nullopt, OpenedSplits::all_but_test)
-                           .manifest()
-                           .fingerprint();
+  search.data = open_data(search.request.data, search.request.task, /*check_hashes=*/false,
+                          std::nullopt, OpenedSplits::all_but_test)
+                    .manifest();
   if (!held) return search;
   const TuneFile asked = file_of(search);
   const std::string different = search_differences(*held, asked);
@@ -257,7 +256,9 @@ TuneFile file_of(const Search& search) {
                 .dtype = request.dtype,
                 .device = request.device,
                 .threads = request.threads,
-                .fingerprint = search.fingerprint,
+                .fingerprint = search.data.fingerprint(),
+                .data_source = search.data.source,
+                .synthetic = search.data.synthetic,
                 .software = host::software_json()};
   for (size_t attention = 0; attention < request.attentions.size(); ++attention) {
     file.attentions.push_back(request.attentions[attention].text());

@@ -11,6 +11,7 @@
 #include "harness/suite/runner.h"
 #include "harness/suite/suite.h"
 #include "harness/tune/tune_file.h"
+#include "lra/data/manifest.h"
 
 namespace lra::tune {
 
@@ -31,8 +32,8 @@ struct TuneRequest {
 
 struct Search {
   TuneRequest request;
-  std::string fingerprint;  // of the data
-  suite::Suite suite;       // the cells by attention, point, seed
+  Manifest data;
+  suite::Suite suite;  // the cells by attention, point, seed
 };
 
 /// The search of a request, with the points that OUT holds already before its own, and with the

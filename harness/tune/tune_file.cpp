@@ -75,6 +75,8 @@ void tune_fields(Fields& f, TuneFile& file) {
     request("threads", file.threads, Presence::required, {.least = 1});
   });
   f("fingerprint", file.fingerprint);
+  f("data_source", file.data_source, Presence::sparse);
+  f("synthetic", file.synthetic, Presence::sparse);
   f("recipes", file.recipes);
   f("software", file.software);
   list_field(f, "cells", file.cells);

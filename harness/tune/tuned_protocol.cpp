@@ -43,6 +43,7 @@ std::string choice_line(const TuneFile& file, const ChosenPoint& chosen) {
       fmt::join(file.seeds, ", "),
       equal > 1 ? fmt::format("first of {} that are equal and the highest", equal) : "highest",
       points, points == 1 ? "" : "s");
+  if (const std::string kind = data_kind(file); !kind.empty()) line += ", on " + kind;
   if (!file.sets.empty()) line += fmt::format(", under {}", fmt::join(file.sets, ", "));
   return line;
 }

@@ -166,7 +166,11 @@ std::string recipe_title(const RecipeGroup& group) {
   if (const std::string stage = stage_of(group); !stage.empty()) text += ", " + stage;
   if (const std::string reading = reading_of(group); !reading.empty()) text += ", " + reading;
   if (!group.dtype.empty()) text += ", " + group.dtype;
-  if (group.synthetic.size() == group.fingerprints.size()) text += ", synthetic data";
+  if (!group.synthetic.empty()) {
+    text += ", synthetic data";
+    if (group.synthetic.size() < group.fingerprints.size())
+      text += fmt::format(" of {}", fmt::join(group.synthetic, " and "));
+  }
   for (const auto& [task, variant] : group.variants)
     text += fmt::format(", {} of {}", task, variant);
   return text;
@@ -194,7 +198,7 @@ std::vector<std::string> recipe_notes(const RecipeGroup& group,
   for (const std::string& task : tasks) {
     const std::string& print = group.fingerprints.at(task);
     prints.push_back(fmt::format("{} {}{}", task, print.empty() ? "unknown" : print.substr(0, 8),
-                                 group.synthetic.contains(task) ? " (stand-in)" : ""));
+                                 group.synthetic.contains(task) ? " (synthetic stand-in)" : ""));
   }
   notes.push_back(fmt::format("data: {}", fmt::join(prints, ", ")));
   for (const std::string& task : tasks) {

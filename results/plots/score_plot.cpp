@@ -48,12 +48,6 @@ Circles circles_of(const ScoreGroup& group) {
   return circles;
 }
 
-// What recipe_title() does not say: which of several tasks have stand-in data.
-std::string stand_ins(const RecipeGroup& group) {
-  if (group.synthetic.empty() || group.synthetic.size() == group.fingerprints.size()) return "";
-  return fmt::format(" (stand-in data of {})", fmt::join(group.synthetic, ", "));
-}
-
 Plot score_plot(const std::string& name, const ScoreGroup& group, const Circles& circles) {
   const std::vector<std::string>& tasks = group.tasks;
   PlotRange speeds{1e15, 0}, percents{100, 0}, memories{1e15, 0};
@@ -70,11 +64,10 @@ Plot score_plot(const std::string& name, const ScoreGroup& group, const Circles&
   const bool noisy =
       std::ranges::any_of(circles, [](const auto& circle) { return circle.second.noisy; });
   Plot plot{.name = name,
-            .title = {(one ? tasks[0] + ": accuracy, speed and memory of training"
-                           : fmt::format("Average accuracy over {} tasks, speed and memory of "
-                                         "training",
-                                         tasks.size())) +
-                          stand_ins(group.recipe),
+            .title = {one ? tasks[0] + ": accuracy, speed and memory of training"
+                          : fmt::format("Average accuracy over {} tasks, speed and memory of "
+                                        "training",
+                                        tasks.size()),
                       recipe_title(group.recipe), group.machine,
                       fmt::format("area of a circle: peak memory of training, {} to {} MiB",
                                   short_number(memories.low), short_number(memories.high))},

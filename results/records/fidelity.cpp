@@ -44,6 +44,7 @@ void data_fields_of_run(Fields& f, Record& data) {
   f("seed", data.seed);
   f("step", data.step);
   f("synthetic", data.synthetic);
+  f("data_source", data.data_source, Presence::sparse);
   f("fingerprint", data.fingerprint);
   f("identity", data.identity);
 }

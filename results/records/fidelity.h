@@ -46,6 +46,7 @@ struct FidelityData {
   uint64_t seed = 0;                       // of the run
   int64_t step = 0;                        // of the checkpoint
   bool synthetic = false;
+  std::string data_source;  // as the run's record has it; records of before lack it
   std::string fingerprint;  // of the data
   std::string identity;     // SHA-256 over the run's whole configuration
 

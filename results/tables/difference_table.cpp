@@ -111,7 +111,8 @@ std::vector<Table> published_difference_tables(std::span<const Result> results,
     const AccuracyCells cells = accuracy_cells(group);
     for (const std::string& task : tasks) {
       for (const auto& [key, cell] : cells) {
-        if (key.second != task || cell.ok.empty()) continue;
+        // With no published number is a stand-in comparable.
+        if (key.second != task || cell.ok.empty() || group.synthetic.contains(task)) continue;
         const auto value = reference->accuracy->value(task, cell.ok[0]->attention);
         if (!value) continue;
         const stats::Interval ci = cell.interval();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "results/records/json_line.h"
+#include "results/records/result.h"
 
 namespace lra {
 namespace {
@@ -60,9 +61,11 @@ void add_rows(FidelityGroup& group) {
 
 std::string fidelity_data_text(const FidelityData& data) {
   if (!data.from_run()) return data.source;
+  const std::string kind =
+      DataRecord{.source = data.data_source, .synthetic = data.synthetic}.kind();
   return fmt::format("{} trained on {} ({}, seed {}, step {}), data {}{}", data.attention,
                      data.task, data.protocol, data.seed, data.step, data.fingerprint.substr(0, 12),
-                     data.synthetic ? ", SYNTHETIC" : "");
+                     kind.empty() ? "" : ", " + kind);
 }
 
 std::string fidelity_heading(const Fidelity& f) {

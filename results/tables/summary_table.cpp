@@ -73,8 +73,6 @@ class Summary {
       statuses.push_back(fmt::format("{} {}", count, status));
     add("not ok", fmt::format("{}", fmt::join(statuses, ", ")));
     add("not learned", unlearned(cells));
-    if (group.synthetic.size() < group.fingerprints.size())
-      add("stand-in data", fmt::format("{}", fmt::join(group.synthetic, ", ")));
     add_highest(group, cells);
   }
 

@@ -89,8 +89,7 @@ TEST_F(DataCommand, ImagesOutOfAnArchiveAreShownAndDrawn) {
   // Each row of the picture is indented alike.
   std::istringstream rows(shown.out);
   std::string row;
-  std::getline(rows, row);
-  std::getline(rows, row);
+  for (int i = 0; i < 3; ++i) std::getline(rows, row);
   for (int i = 0; i < 32; ++i) {
     ASSERT_TRUE(std::getline(rows, row)) << i;
     EXPECT_EQ(row.size(), 2u + 32) << i;

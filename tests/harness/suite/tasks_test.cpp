@@ -24,8 +24,9 @@ TEST_F(SuiteTasksTest, PreparesWhatItCanAndTakesSourcesForTheRest) {
   const size_t first = result.out.find("Accuracy: ");
   ASSERT_NE(first, std::string::npos) << result.out;
   EXPECT_EQ(result.out.find("Accuracy: ", first + 1), std::string::npos) << result.out;
-  for (const char* said : {"stand-in data  retrieval\n", "  retrieval* %  ", "  average of 5*\n",
-                           "* retrieval: synthetic: stand-in data, comparable with no published"})
+  for (const char* said :
+       {"float32, synthetic data of retrieval, image of", "  retrieval* %  ", "  average of 5*\n",
+        "* retrieval: synthetic: stand-in data, comparable with no published"})
     EXPECT_NE(result.out.find(said), std::string::npos) << said << "\n" << result.out;
 
   // Again without sources: the data that it made are found.

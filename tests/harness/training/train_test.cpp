@@ -290,6 +290,7 @@ TEST_F(TrainTest, EvaluateRepeatsTheTestOfTheRun) {
   const ProgramResult dev =
       run_program({"evaluate", run("a").string(), "--split", "dev", "--json", "--threads", "1"});
   EXPECT_EQ(json::parse(dev.out)["correct"], read_json(run("a") / kResultFile)["dev"]["correct"]);
+  EXPECT_EQ(json::parse(dev.out)["data"], (json{{"source", "generated"}, {"synthetic", false}}));
 }
 
 TEST_F(TrainTest, ALossThatIsNotFiniteEndsAsDiverged) {

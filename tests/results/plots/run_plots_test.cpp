@@ -120,9 +120,9 @@ TEST(ScorePlots, NameStandInDataAmongReal) {
     }
   }
   ASSERT_EQ(score_plots(results).size(), 1u);
-  EXPECT_FALSE(contains(score_plots(results)[0].title[0], "stand-in"));
+  EXPECT_FALSE(contains(score_plots(results)[0].title[1], "synthetic"));
   for (Result& r : results) r.data.synthetic = r.task == "text";
-  EXPECT_TRUE(contains(score_plots(results)[0].title[0], "(stand-in data of text)"));
+  EXPECT_TRUE(contains(score_plots(results)[0].title[1], ", synthetic data of text"));
 }
 
 TEST(ScorePlots, NamesCoverNoCircleWhereThereIsRoom) {

@@ -364,7 +364,8 @@ TEST(AccuracyTable, WhatABudgetSetsByTaskIsOneRecipe) {
   const auto tables = accuracy_tables(results);
   ASSERT_EQ(tables.size(), 1u);
   const Table& table = tables[0];
-  EXPECT_EQ(table.title, "Accuracy: protocol lra-strict, budget quick, float32");
+  EXPECT_EQ(table.title,
+            "Accuracy: protocol lra-strict, budget quick, float32, synthetic data of text");
   EXPECT_EQ(table.columns.size(), 4u);
   EXPECT_EQ(table.columns[2].header, "text* %");
   EXPECT_TRUE(cell(table, "standard", "average of 2*").starts_with("50.00 [")) << to_text(table);

@@ -150,7 +150,8 @@ TEST(FidelityTables, KeepSettingsApart) {
   const std::vector<Table> tables = fidelity_tables(cells);
   EXPECT_EQ(tables.size(), 4u);
   size_t marked = 0;
-  for (const Table& table : tables) marked += contains(table.title, "SYNTHETIC") ? 1 : 0;
+  for (const Table& table : tables)
+    marked += contains(table.title, "synthetic stand-in data") ? 1 : 0;
   EXPECT_EQ(marked, 3u) << "data that stand in for real ones are named as such";
 }
 
