@@ -46,8 +46,9 @@ size_t character(std::string_view text) {
     code = code << 6 | (byte(i) & 0x3f);
   }
   constexpr uint32_t kLeast[] = {0, 0, 0xa0, 0x800, 0x10000};
-  if (code < kLeast[size] || code > 0x10ffff || (code >= 0xd800 && code < 0xe000) ||
-      is_bidirectional_control(code)) {
+  constexpr uint32_t kByteOrderMark = 0xfeff;
+  if (code == kByteOrderMark || code < kLeast[size] || code > 0x10ffff ||
+      (code >= 0xd800 && code < 0xe000) || is_bidirectional_control(code)) {
     return 0;
   }
   return size;

@@ -87,7 +87,21 @@ void prepare(const std::string& task_name, const std::string& out, uint64_t seed
   if (!made.source.empty())
     throw UsageError("task " + task_name + " cannot be generated; it is read from " + made.source);
   refuse_position_labels(made);
-  made.prepare(options);
+  // Ctrl-C, which Python hears of when it is asked.
+  std::atomic<bool> stop = false;
+  options.stop = &stop;
+  options.progress = [&stop](int64_t, int64_t, const std::string&) {
+    if (stop) return;
+    const py::gil_scoped_acquire locked;
+    stop = PyErr_CheckSignals() != 0;
+  };
+  try {
+    made.prepare(options);
+  } catch (const Error&) {
+    const py::gil_scoped_acquire locked;
+    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+    throw;
+  }
 }
 
 }  // namespace

@@ -91,12 +91,13 @@ void bind_runs(py::module_& module) {
       .def(py::init(&Run::open), unlocked())
       .def("tensors", &Run::tensors)
       .def("train", &Run::train, unlocked())
-      // Else it is a token of its own, as the black pixel of an image.
+      // Else it is a token of its own: an image's black pixel, the filler of a recall task.
       .def("zero_is_padding",
            [](const Run& run) {
              const InputMask mask = run.opened.config.settings.input.mask;
+             const Task& of = task(run.opened.config.task);
              return mask == InputMask::nonzero ||
-                    (mask == InputMask::length && !task(run.opened.config.task).image);
+                    (mask == InputMask::length && !of.image && !of.position_labels);
            })
       .def("step", [](const Run& run) { return run.opened.at.step; })
       .def(

@@ -1,8 +1,11 @@
 #include "lra/data/labelled_tokens.h"
 
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <numeric>
+
+#include "lra/data/reading.h"
 
 namespace lra {
 namespace {
@@ -37,6 +40,10 @@ void write_labelled(const PrepareOptions& options, Manifest manifest, const json
   if (already_prepared(options.out, manifest)) return;
 
   const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+  CounterRandom of_first(options.seed, 0);
+  const LabelledTokens first = draw(of_first, 0, 0);
+  check_memory(total * std::ssize(first.tokens) * static_cast<int64_t>(1 + sizeof(int32_t)),
+               fmt::format("{} samples of {} tokens", total, first.tokens.size()));
   int64_t done = 0;
   std::map<std::string, SplitWriter> splits;
   for (size_t split = 0; split < 3; ++split) {

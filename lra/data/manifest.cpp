@@ -122,6 +122,12 @@ Manifest Manifest::read(const fs::path& path) {
   member(object, "synthetic", manifest.synthetic, where);
   member(object, "generator", manifest.generator, where);
   member(object, "options", manifest.options, where);
+  for (const char* name : {"train", "dev", "test", "resolution"}) {  // what programs compute with
+    const auto it = manifest.options.find(name);
+    if (it != manifest.options.end() && !it->is_number_integer())
+      throw Error(where + ": options." + name + " should be an integer, not " +
+                  printable_json(*it));
+  }
   member(object, "vocabulary", manifest.vocabulary, where);
   member(object, "classes", manifest.classes, where);
   member(object, "inputs", manifest.inputs, where);

@@ -1,6 +1,7 @@
 #include "lra/data/reading.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <unordered_set>
@@ -56,11 +57,20 @@ VisitOptions visit_options(const PrepareOptions& options) {
 }
 
 void check_rows(int64_t rows, int64_t limit, const std::string& where, const std::string& split) {
-  if (rows == 0) throw Error(where + " holds no rows");
+  if (rows == 0) throw Error(where + " holds no rows for " + split);
   if (rows < limit) {
     throw Error(where + " holds " + std::to_string(rows) + " rows, fewer than the --" + split +
                 " " + std::to_string(limit) + " asked for");
   }
+}
+
+void check_memory(int64_t bytes, const std::string& what) {
+  const int64_t memory = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE);
+  if (bytes <= memory) return;
+  throw UsageError(
+      fmt::format("{} take {} GiB, more than this machine's {}; give a smaller --train, --dev or "
+                  "--test",
+                  what, (bytes >> 30) + 1, memory >> 30));
 }
 
 std::vector<std::string> notes_of_rows(const std::map<std::string, SplitWriter>& splits,

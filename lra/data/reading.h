@@ -27,6 +27,10 @@ VisitOptions visit_options(const PrepareOptions& options);
 /// Throws Error where a file gave no row or, with `limit` not negative, fewer than that.
 void check_rows(int64_t rows, int64_t limit, const std::string& where, const std::string& split);
 
+/// Throws UsageError where that many bytes of `what`, "100 images", are more than the machine's
+/// memory, in which they wait for their file: better refused than killed after hours.
+void check_memory(int64_t bytes, const std::string& what);
+
 /// What the manifest says of rows read: "WARNING: ..." where a split is whole and has not as many
 /// as the public data, `published` of train, dev and test; and how many stand in another split too.
 std::vector<std::string> notes_of_rows(const std::map<std::string, SplitWriter>& splits,

@@ -195,18 +195,18 @@ void SplitWriter::labels(std::span<const int32_t> labels) {
 
 std::vector<size_t> SplitWriter::hashes() const {
   std::vector<size_t> hashes;
-  const auto bytes = [&](const auto& values, size_t begin, size_t end) {
-    return std::string_view(reinterpret_cast<const char*>(values.data() + begin),
-                            (end - begin) * sizeof(values[0]));
-  };
+  std::u16string ids;  // of either width: equal samples of two splits are equal
   for (int64_t i = 0; i < size(); ++i) {
     size_t hash = 0;
     for (int64_t j = i * inputs_; j < (i + 1) * inputs_; ++j) {
       const auto begin = static_cast<size_t>(offsets_[static_cast<size_t>(j)]),
                  end = static_cast<size_t>(offsets_[static_cast<size_t>(j) + 1]);
-      const std::string_view text =
-          wide_.empty() ? bytes(narrow_, begin, end) : bytes(wide_, begin, end);
-      hash = hash * 31 + std::hash<std::string_view>()(text);
+      const auto take = [&](const auto& values) {
+        const auto at = values.begin() + static_cast<std::ptrdiff_t>(begin);
+        ids.assign(at, at + static_cast<std::ptrdiff_t>(end - begin));
+      };
+      wide_.empty() ? take(narrow_) : take(wide_);
+      hash = hash * 31 + std::hash<std::u16string>()(ids);
     }
     hashes.push_back(hash);
   }

@@ -37,19 +37,20 @@ class FolderFile : public SourceFile {
 
 // Links are followed; `above`: the folders that this one lies in, as they truly are.
 void list_files(const fs::path& folder, const std::string& prefix, std::vector<fs::path> above,
-                std::vector<std::string>& out) {
+                const VisitOptions& options, std::vector<std::string>& out) {
   std::error_code error;
   above.push_back(fs::canonical(folder, error));
   fs::directory_iterator it(folder, error);
   if (error)
     throw Error("cannot read the folder " + printable(folder.string()) + ": " + error.message());
   for (; it != fs::directory_iterator(); it.increment(error)) {
+    check_stop(options, folder);
     const std::string name = prefix + it->path().filename().string();
     if (it->is_directory(error)) {
       if (it->is_symlink(error) && std::ranges::count(above, fs::canonical(it->path(), error)) > 0)
         throw Error(printable(it->path().string()) +
                     " is a link to a folder that it lies in; remove it");
-      list_files(it->path(), name + "/", above, out);
+      list_files(it->path(), name + "/", above, options, out);
     } else if (it->is_regular_file(error) && !is_left_by_file_manager(name)) {
       out.push_back(name);
     } else if (it->is_symlink(error) && !it->exists(error)) {
@@ -64,7 +65,7 @@ void list_files(const fs::path& folder, const std::string& prefix, std::vector<f
 void visit_folder(const fs::path& folder, const std::function<void(SourceFile&)>& use,
                   const VisitOptions& options) {
   std::vector<std::string> names;
-  list_files(folder, "", {}, names);
+  list_files(folder, "", {}, options, names);
   std::ranges::sort(names);
   const auto total = static_cast<int64_t>(names.size());
   for (int64_t i = 0; i < total; ++i) {

@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import tempfile
@@ -118,6 +119,14 @@ class Data(unittest.TestCase):
             lra.generate("text", 3)
         with self.assertRaisesRegex(lra.UsageError, "mqar has its labels at positions, and a Dat"):
             lra.generate("mqar", 3)
+        before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.3)
+            with self.assertRaises(KeyboardInterrupt):  # of what takes minutes
+                lra.generate("pathx", 100000)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
         with tempfile.TemporaryDirectory() as folder:
             words = ("data", "prepare", "mqar", "--out", folder, "--train", "2", "--dev", "2")
             program(*words, "--test", "2")
@@ -296,6 +305,22 @@ class Runs(unittest.TestCase):
         with self.assertRaisesRegex(lra.UsageError, "length, nonzero or none"):
             lra.Dataset(os.path.join(self.data, "listops"), "test", mask="lenght")
 
+    def test_an_id_of_0_may_be_a_token(self):
+        with tempfile.TemporaryDirectory() as folder:
+            counts = ("--train", "32", "--dev", "8", "--test", "8")
+            program("data", "prepare", "mqar", "--out", folder, *counts, "--set", "length=64")
+            program(
+                *("train", "--task", "mqar", "--attention", "linear", "--protocol", "recall"),
+                *("--data", folder, "--run", os.path.join(folder, "run"), "--threads", "1"),
+                *("--set", "training.steps=2", "--set", "schedule.warmup=1"),
+                *("--set", "input.length=64", "--set", "training.batch=8"),
+            )
+            run = lra.load_run(os.path.join(folder, "run"))
+            tokens = torch.arange(64).repeat(2, 1) % 3
+            with torch.no_grad():
+                logits = run.model(tokens), run.model(tokens, torch.ones_like(tokens) > 0)
+            self.assertTrue(torch.equal(*logits))
+
     def test_a_run_in_bfloat16_computes_in_it(self):
         folder = os.path.join(self.folder.name, "bfloat16")
         self.trained(folder, dtype="bfloat16")
@@ -364,7 +389,7 @@ class Runs(unittest.TestCase):
             optimizer_memory process_peak time time_ci95_low time_ci95_high samples passes flops
             least_bytes roofline_gflops roofline_gbps experiment budget_value trials layer mean sd
             median worst time_ms peak_mib step_ms calls ms share bytes gflops gbps roofline_share
-            others evaluation_peak_memory_mib
+            others evaluation_peak_memory_mib data_memory_mib
         """.split()
         for kind in ("runs", "profiles", "fidelity", "where"):
             headers, _, _ = lra._lra.records([self.run_folder], kind)

@@ -17,7 +17,7 @@ class Batch(NamedTuple):
     """What a model is given.
 
     tokens [B,N] int64, padded with 0; mask [B,N] bool, true = a token; labels [B] int64. Of a task
-    with two sequences a sample (Retrieval) tokens and mask are [B,2,N].
+    with S sequences a sample (2 of Retrieval, 3 of images in colour) tokens and mask are [B,S,N].
     """
 
     tokens: torch.Tensor
@@ -28,8 +28,8 @@ class Batch(NamedTuple):
 class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
     """A split of prepared data, mapped into memory.
 
-    dataset[i] is (ids, label): ids a tensor [n] that is a part of the file (not to be written to),
-    or a tuple of two of them; label an int.
+    dataset[i] is (ids, label): ids a tensor [n], or a tuple of one a sequence (two of Retrieval,
+    three of images in colour); label an int.
 
     task, split: their names. manifest: a dict, how the data were made. classes: how many labels
     there are. vocabulary: ids are below it; 0 is padding. inputs: sequences a sample. length: the N

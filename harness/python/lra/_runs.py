@@ -33,8 +33,9 @@ class TrainedModel(NativeModule):
     def forward(self, tokens: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
         """tokens [B,N] int64, mask [B,N] bool -> logits [B,classes].
 
-        Of a task with two sequences a sample, [B,2,N]. N is at most the run's input.length. Without
-        a mask id 0 is padding, but for a run on pixels or with input.mask none: all are tokens.
+        Of a task with several sequences a sample, [B,S,N]. N is at most the run's input.length.
+        Without a mask id 0 is padding, but of images, of tasks whose labels stand at positions
+        (mqar, selective_copying) and with input.mask none: there all are tokens.
         """
         self._keep_tensors()
         if mask is None:

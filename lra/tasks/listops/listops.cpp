@@ -1,6 +1,8 @@
 // ListOps: evaluation, text, and the registration of the task. See listops.h.
 #include "lra/tasks/listops/listops.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "attention_variants/base/text.h"
@@ -103,6 +105,8 @@ void prepare_listops(const PrepareOptions& options) {
   manifest.options["max_depth"] = tree.max_depth;
   manifest.options["max_args"] = tree.max_args;
   if (already_prepared(options.out, manifest)) return;
+  check_memory(total * tree.min_length,
+               fmt::format("{} expressions of more than {} tokens", total, tree.min_length));
 
   std::map<std::string, SplitWriter> splits;
   const std::vector<uint8_t> split = splits_of(counts, drawn, options.seed);

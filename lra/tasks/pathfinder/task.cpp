@@ -1,6 +1,5 @@
 // The tasks pathfinder and pathx: preparation and registration. See pathfinder.h.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "lra/data/reading.h"
 #include "lra/data/task.h"
@@ -77,15 +76,8 @@ void prepare(const PrepareOptions& options, const Kind& kind) {
     manifest.options[kSplits[i]] = counts[i];
   }
   if (already_prepared(options.out, manifest)) return;
-  // Images wait in memory for their file: better refused than killed after hours.
-  const int64_t bytes = generator.count * resolution * resolution,
-                memory = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE);
-  if (bytes > memory) {
-    throw UsageError(fmt::format(
-        "{} images of {} x {} pixels take {} GiB, more than this machine's {}; give a smaller "
-        "--train, --dev or --test",
-        generator.count, resolution, resolution, (bytes >> 30) + 1, memory >> 30));
-  }
+  check_memory(generator.count * resolution * resolution,
+               fmt::format("{} images of {} x {} pixels", generator.count, resolution, resolution));
 
   std::map<std::string, SplitWriter> splits;
   for (int i = 0; i < 3; ++i) splits[kSplits[i]].reserve(counts[i] * resolution * resolution);

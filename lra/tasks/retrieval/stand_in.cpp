@@ -1,4 +1,6 @@
 // A stand-in for AAN out of film reviews. See retrieval.h.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "attention_variants/base/text.h"
@@ -57,7 +59,13 @@ SplitWriter pairs_of(const std::vector<text::Review>& reviews, std::vector<size_
                      const std::string& split, const PrepareOptions& options, uint64_t stream) {
   const auto positive =
       std::ranges::count_if(chosen, [&](size_t i) { return reviews[i].label != 0; });
-  if (chosen.size() % 4 != 0 || positive % 2 != 0) {
+  if (chosen.size() % 4 == 0 && positive % 2 != 0) {
+    throw UsageError(fmt::format(
+        "pairs are made of two reviews of one sentiment, and of the {} drawn for --{} {} are "
+        "positive, an odd number; give another --{}",
+        chosen.size(), split, positive, split));
+  }
+  if (chosen.size() % 4 != 0) {
     throw UsageError(
         "pairs are made of two reviews of one sentiment, and half of them have either "
         "label, so --" +

@@ -8,6 +8,7 @@ namespace {
 
 TEST(Printable, MessagesStayOnOneLineOfUtf8AndAreCut) {
   EXPECT_EQ(printable("caf\xc3\xa9\n\x1b[2J\xff\x7f"), "caf\xc3\xa9\\n\\x1b[2J\\xff\\x7f");
+  EXPECT_EQ(printable("\xef\xbb\xbfSource"), "\\xef\\xbb\\xbfSource") << "a byte order mark";
   EXPECT_EQ(printable("abc", 3), "abc");
   EXPECT_EQ(printable("abcd", 3), "abc...");
   EXPECT_EQ(printable("ab\xc3\xa9", 3), "ab...");  // never within a character

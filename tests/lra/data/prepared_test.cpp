@@ -8,6 +8,7 @@
 #include <csignal>
 
 #include "attention_variants/base/files.h"
+#include "lra/data/reading.h"
 #include "lra/data/task.h"
 #include "lra/formats/safetensors.h"
 #include "tests/support/scratch.h"
@@ -234,6 +235,26 @@ TEST_F(Prepared, BytesAndWideIdsMayMix) {
   EXPECT_EQ(ids, (std::vector<int64_t>{0, 255, 7, 256, 3, 0, 255}));
 }
 
+// Else a copy in another split is none where one of the two has an id beyond a byte.
+TEST(SplitWriterTest, EqualSamplesHaveOneHashInEitherWidth) {
+  SplitWriter narrow, wide;
+  for (SplitWriter* writer : {&narrow, &wide}) {
+    writer->tokens(std::vector<uint16_t>{1, 2, 3});
+    writer->label(0);
+  }
+  wide.tokens(std::vector<uint16_t>{256});
+  wide.label(0);
+  EXPECT_EQ(narrow.hashes()[0], wide.hashes()[0]);
+  EXPECT_NE(wide.hashes()[0], wide.hashes()[1]);
+}
+
+TEST(Memory, WhatCannotFitIsRefused) {
+  EXPECT_NO_THROW(check_memory(1 << 20, "some"));
+  EXPECT_TRUE(error_text([] {
+                check_memory(int64_t{1} << 60, "9 samples of 7 tokens");
+              }).starts_with("9 samples of 7 tokens take 1073741825 GiB, more than this machine"));
+}
+
 TEST_F(Prepared, TheFingerprintIsOfTheHashesInOrder) {
   const Manifest m = Manifest::read(manifest_path_);
   EXPECT_EQ(m.fingerprint(), sha256(m.splits.at("train").sha256 + m.splits.at("dev").sha256 +
@@ -365,6 +386,8 @@ TEST_F(Prepared, BadManifestValuesAreRefused) {
   const std::string file = manifest_path_.string();
   const std::pair<std::function<void(json&)>, std::string> cases[] = {
       {[](json& m) { m.erase("classes"); }, " has no \"classes\""},
+      {[](json& m) { m["options"]["train"] = "many"; },
+       ": options.train should be an integer, not \"many\""},
       {[](json& m) { m["notes"] = {1}; }, ": notes should be an array of strings, not [1]"},
       {[](json& m) {
          m["members"] = {{"a", 1}};

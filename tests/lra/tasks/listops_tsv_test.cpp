@@ -97,8 +97,8 @@ TEST_F(ListOpsTsv, BadRowsAreNamedByFileAndLine) {
             train_ +
                 ":3: unknown token '\\xff\\x1b'; ListOps has [MIN [MAX [MED [SM ] ( ) and the "
                 "digits 0 to 9");
-  EXPECT_EQ(error_of("Source\tTarget\n"), train_ + " holds no rows");
-  EXPECT_EQ(error_of(""), train_ + " holds no rows");
+  EXPECT_EQ(error_of("Source\tTarget\n"), train_ + " holds no rows for train");
+  EXPECT_EQ(error_of(""), train_ + " holds no rows for train");
   EXPECT_FALSE(fs::exists(out_ / "listops"));
 }
 

@@ -126,7 +126,7 @@ TEST_F(Retrieval, BadRowsAreNamedByFileAndLine) {
               where_ + ":2: the label should be 0 or 1 (or 0.0, 1.0), not '" + label + "'");
   }
   EXPECT_EQ(error_of(row + row + "1\ta\tb\tx\t\n"), where_ + ":3: a text is empty");
-  EXPECT_EQ(error_of(""), where_ + " holds no rows");
+  EXPECT_EQ(error_of(""), where_ + " holds no rows for train");
   EXPECT_FALSE(fs::exists(scratch_.path() / ("out" + std::to_string(runs_))));
 }
 
