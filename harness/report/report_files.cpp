@@ -43,7 +43,9 @@ ReportFiles::ReportFiles(fs::path folder) : folder_(std::move(folder)) {
 void ReportFiles::refuse_others(const std::set<std::string>& names) const {
   for (const std::string& name : names) {
     std::error_code code;
-    if (known_.contains(name) || !fs::exists(fs::symlink_status(folder_ / name, code))) continue;
+    const fs::file_status there = fs::symlink_status(folder_ / name, code);
+    // A link is replaced, and what it leads to stays.
+    if (known_.contains(name) || !fs::exists(there) || fs::is_symlink(there)) continue;
     throw Error(fmt::format(
         "{} is of no earlier report (it is not in {}), and would be replaced; move it, or choose "
         "another --out folder",
