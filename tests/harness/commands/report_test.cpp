@@ -354,18 +354,17 @@ TEST_F(ReportCommand, ASecondReportRemovesWhatTheFirstAloneWrote) {
 
 TEST_F(ReportCommand, ReplacesNoFileOfTheUser) {
   write("runs/a/result.json", a_result());
-  for (const char* name : {"report.md", "runs/a.html"}) {
+  for (const std::string file : {"out/report.md", "out/runs/a.html"}) {
     fs::remove_all(folder_ / "out");
     fs::create_directories(folder_ / "out/runs");
-    write(std::string("out/") + name, "mine");
+    write(file, "mine");
     const ProgramResult refused = report("runs");
     EXPECT_EQ(refused.status, 1);
-    EXPECT_NE(refused.err.find(in(std::string("out/") + name) + " is of no earlier report"),
-              std::string::npos)
+    EXPECT_NE(refused.err.find(in(file) + " is of no earlier report"), std::string::npos)
         << refused.err;
-    EXPECT_EQ(read(std::string("out/") + name), "mine");
+    EXPECT_EQ(read(file), "mine");
     EXPECT_FALSE(fs::exists(folder_ / "out/runs.csv"));
-    fs::rename(folder_ / "out" / name, folder_ / "out/mine");
+    fs::rename(folder_ / file, folder_ / "out/mine");
     EXPECT_EQ(report("runs").status, 0);
     EXPECT_EQ(report("runs").status, 0) << "its own";
   }
