@@ -1,16 +1,25 @@
-// `lra attend`: one attention call, or a whole model, on tensors from a file.
+// `lra attend`: one attention call, or a whole model, on tensors from a file; and `lra predict`: a
+// run's model on samples from a file.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "attention_variants/base/files.h"
+#include "attention_variants/python_host.h"
 #include "harness/attend/attend_file.h"
 #include "harness/attend/attend_model.h"
+#include "harness/attend/predict.h"
 #include "harness/commands/commands.h"
+#include "harness/host/progress.h"
+#include "harness/host/runtime.h"
+#include "harness/host/signals.h"
+#include "harness/processes/processes.h"
 
 namespace lra {
 namespace {
@@ -82,6 +91,67 @@ void run_attend(const AttendOptions& options) {
   write_tensors(options.output, out);
 }
 
+struct PredictOptions {
+  std::string run, input, checkpoint = "best", device = "cpu";
+  int64_t threads = 0;
+  bool as_json = false;
+};
+
+std::string all_input(const std::string& input) {
+  if (input != "-") return read_file(input);
+  return {std::istreambuf_iterator<char>(std::cin), {}};
+}
+
+// Without their ends, "\n" or "\r\n"; what follows the last end is a line where it is not empty.
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    if (lines.back().ends_with('\r')) lines.back().pop_back();
+    at = end + 1;
+  }
+  return lines;
+}
+
+json predictions_json(const PredictOptions& options, const TrainedModel& run,
+                      const PredictedLines& made) {
+  json lines = json::array();
+  for (const auto& [predicted, confidence] : made.lines)
+    lines.push_back(
+        {{"index", lines.size()}, {"predicted", predicted}, {"confidence", confidence}});
+  return {{"run", options.run},
+          {"checkpoint", options.checkpoint},
+          {"step", run.at.step},
+          {"cut", made.cut},
+          {"predictions", std::move(lines)}};
+}
+
+void run_predict(const PredictOptions& options) {
+  const torch::Device device = own_device(options.device, nullptr);
+  use_threads(options.threads, nullptr);
+  const TrainedModel run =
+      open_model(options.run, *parse_name<CheckpointKind>(options.checkpoint), device);
+  const std::vector<std::string> lines = lines_of(all_input(options.input));
+  const std::string name = options.input == "-" ? "standard input" : options.input;
+  if (lines.empty()) throw Error(name + " has no line; one sample a line is expected");
+  PredictedLines made;
+  try {
+    made = predict(run, lines, device);
+  } catch (const UsageError&) {
+    throw;
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}, {}", name, error.what()));
+  }
+  if (made.cut > 0) {
+    const InputOptions& input = run.config.settings.input;
+    host::say(fmt::format("{} of {} lines are cut: the run reads {} tokens", made.cut, lines.size(),
+                          input.cut == 0 ? input.length : std::min(input.cut, input.length)));
+  }
+  if (options.as_json) return print_json(predictions_json(options, run, made));
+  fmt::print("{}", lines_csv(made));
+}
+
 }  // namespace
 
 void add_attend_command(CLI::App& app) {
@@ -117,6 +187,29 @@ void add_attend_command(CLI::App& app) {
       ->check(seed_text())
       ->capture_default_str();
   command->callback([options] { run_attend(*options); });
+}
+
+void add_predict_command(CLI::App& app) {
+  const auto options = std::make_shared<PredictOptions>();
+  CLI::App* const command = app.add_subcommand(
+      "predict", "Say what a run's model predicts of samples from a file, one a line");
+  command->add_option("RUN", options->run, "Run folder")->required();
+  command
+      ->add_option("--input", options->input,
+                   "File, or - for standard input; a line is an expression of listops, a review of "
+                   "text, two papers of retrieval with a tab between them, else ids")
+      ->required();
+  command->add_option("--checkpoint", options->checkpoint, "best or last")
+      ->check(CLI::IsMember(all_names<CheckpointKind>()))
+      ->capture_default_str();
+  command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
+  command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();
+  command->add_flag("--json", options->as_json, "As JSON, and no longer as CSV");
+  command->callback([options] {
+    host::stop_at_signals();
+    need_python_for(attention_of(options->run));
+    run_predict(*options);
+  });
 }
 
 }  // namespace lra

@@ -16,6 +16,7 @@ void add_data_command(CLI::App& app);
 void add_protocol_command(CLI::App& app);
 void add_train_command(CLI::App& app);
 void add_evaluate_command(CLI::App& app);
+void add_predict_command(CLI::App& app);
 void add_profile_command(CLI::App& app);
 void add_fidelity_command(CLI::App& app);
 void add_suite_command(CLI::App& app);

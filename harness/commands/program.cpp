@@ -193,6 +193,7 @@ int run_program(int argc, char** argv) {
   add_protocol_command(app);
   add_train_command(app);
   add_evaluate_command(app);
+  add_predict_command(app);
   add_suite_command(app);
   add_tune_command(app);
   add_profile_command(app);

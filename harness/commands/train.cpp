@@ -126,15 +126,6 @@ struct EvaluateOptions {
   bool as_json = false;
 };
 
-// The name in config.json; "" where there is none, which open_run() tells.
-std::string attention_of(const std::string& run) {
-  const std::filesystem::path file = std::filesystem::path(run) / kConfigFile;
-  if (!std::filesystem::is_regular_file(file)) return "";
-  const json config = read_json(file);
-  const json::json_pointer name("/attention/name");
-  return config.contains(name) && config[name].is_string() ? config[name].get<std::string>() : "";
-}
-
 // What a split is in this run, where it is not the one of that name; "" where it is.
 std::string place_of(const std::string& split, const Config& config) {
   if (config.settings.evaluation.dev == DevSplit::dev) return "";

@@ -72,7 +72,7 @@ TrainedInputs::TrainedInputs(const std::filesystem::path& run, const std::filesy
            .synthetic = manifest.synthetic,
            .data_source = manifest.source,
            .fingerprint = manifest.fingerprint(),
-           .identity = sha256(run_identity(config, manifest).dump())};
+           .identity = sha256(run_identity(config, manifest.fingerprint()).dump())};
   run_.model->eval();
   const auto x = torch::zeros({1, 1, config.settings.model.width}, device);
   for (const auto& attention : run_.model->attentions()) {

@@ -3,6 +3,7 @@
 
 #include "attention_variants/base/text.h"
 #include "attention_variants/python_host.h"
+#include "harness/attend/predict.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
 #include "harness/python/bindings.h"
@@ -60,6 +61,15 @@ struct Run : NativeModule<Model> {
   }
 };
 
+// CSV of what the model says of samples, one a line.
+std::string predict_lines(Run& run, const std::vector<std::string>& lines) {
+  const host::Quiet quiet;
+  const RepeatablePass pass(*run.opened.model, run.device);
+  const std::string csv = lines_csv(lra::predict(run.opened, lines, run.device));
+  pass.rewind();
+  return csv;
+}
+
 using Rows = std::vector<std::vector<std::string>>;
 
 // (headers, rows, "path: reason" of files that could not be used) of the records of a kind.
@@ -106,7 +116,8 @@ void bind_runs(py::module_& module) {
             return run.logits(tokens, mask);
           },
           unlocked())
-      .def("evaluate", &Run::evaluate, unlocked());
+      .def("evaluate", &Run::evaluate, unlocked())
+      .def("predict", &predict_lines, unlocked());
   module.def("records", &records, unlocked());
 }
 

@@ -19,15 +19,49 @@ std::string no_checkpoint_text(const std::filesystem::path& run, const std::stri
   return lacks + ", though the run has ended; the same lra train with --overwrite makes it anew";
 }
 
+json saved_run(const std::filesystem::path& run) {
+  if (std::filesystem::exists(run / kConfigFile)) return read_json(run / kConfigFile);
+  throw Error(run.string() + " is not a run folder (no " + kConfigFile + "); lra train --run " +
+              run.string() + " makes one");
+}
+
+TrainedModel load_model(const std::filesystem::path& run, Config config, const json& identity,
+                        CheckpointKind checkpoint, torch::Device device) {
+  Config modelled = config;
+  modelled.attention_options = with_kept_file(config.attention_options, run);
+  auto model =
+      std::make_shared<Model>(task(config.task, config.settings.input.reading()), modelled);
+  model->to(device);
+  const auto file =
+      checkpoint == CheckpointKind::best ? best_checkpoint(run) : run / kLastCheckpoint;
+  if (!std::filesystem::exists(file))
+    throw Error(no_checkpoint_text(run, file.filename().string()));
+  const TrainState at = load_checkpoint(file, identity, *model, nullptr, device);
+  return {std::move(config), std::move(model), at};
+}
+
 }  // namespace
+
+TrainedModel open_model(const std::filesystem::path& run, CheckpointKind checkpoint,
+                        torch::Device device) {
+  const json saved = saved_run(run);
+  Config config = Config::from_json(saved, (run / kConfigFile).string());
+  const json data = saved.value("data", json::object()),
+             identity = run_identity(config, data.value("fingerprint", ""));
+  return load_model(run, std::move(config), identity, checkpoint, device);
+}
+
+std::string attention_of(const std::filesystem::path& run) {
+  const std::filesystem::path file = run / kConfigFile;
+  if (!std::filesystem::is_regular_file(file)) return "";
+  const json config = read_json(file);
+  const json::json_pointer name("/attention/name");
+  return config.contains(name) && config[name].is_string() ? config[name].get<std::string>() : "";
+}
 
 OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path& data,
                    CheckpointKind checkpoint, torch::Device device, OpenedSplits wanted) {
-  if (!std::filesystem::exists(run / kConfigFile)) {
-    throw Error(run.string() + " is not a run folder (no " + kConfigFile + "); lra train --run " +
-                run.string() + " makes one");
-  }
-  const json saved = read_json(run / kConfigFile);
+  const json saved = saved_run(run);
   Config config = Config::from_json(saved, (run / kConfigFile).string());
   const std::filesystem::path folder =
       data.empty() ? saved.value("data", json::object()).value("directory", "") : data.string();
@@ -35,20 +69,11 @@ OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path
     throw Error("the run's data are no longer in " + folder.string() +
                 "; say where they are with --data");
   }
-  const Reading reading = config.settings.input.reading();
   if (config.settings.evaluation.dev == DevSplit::test) wanted = OpenedSplits::all;
-  PreparedData opened = open_data(folder, config.task, /*check_hashes=*/true, reading, wanted);
-  Config modelled = config;
-  modelled.attention_options = with_kept_file(config.attention_options, run);
-  auto model = std::make_shared<Model>(task(config.task, reading), modelled);
-  model->to(device);
-  const auto file =
-      checkpoint == CheckpointKind::best ? best_checkpoint(run) : run / kLastCheckpoint;
-  if (!std::filesystem::exists(file))
-    throw Error(no_checkpoint_text(run, file.filename().string()));
-  const TrainState at =
-      load_checkpoint(file, run_identity(config, opened.manifest()), *model, nullptr, device);
-  return {std::move(config), std::move(opened), std::move(model), at};
+  PreparedData opened = open_data(folder, config.task, /*check_hashes=*/true,
+                                  config.settings.input.reading(), wanted);
+  const json identity = run_identity(config, opened.manifest().fingerprint());
+  return {load_model(run, std::move(config), identity, checkpoint, device), std::move(opened)};
 }
 
 }  // namespace lra

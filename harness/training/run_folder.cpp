@@ -76,9 +76,9 @@ fs::path best_checkpoint(const fs::path& run) {
   return read_checkpoint(next).at.step == read_checkpoint(last).at.best_step ? next : best;
 }
 
-json run_identity(const Config& config, const Manifest& manifest) {
+json run_identity(const Config& config, const std::string& fingerprint) {
   json identity = config_identity(config.to_json());
-  identity["fingerprint"] = manifest.fingerprint();
+  identity["fingerprint"] = fingerprint;
   return identity;
 }
 

@@ -39,7 +39,7 @@ enum class Access { read, write };
 
 /// What decides a run's numbers, and so what a checkpoint belongs to: the configuration and the
 /// data's fingerprint.
-json run_identity(const Config& config, const Manifest& manifest);
+json run_identity(const Config& config, const std::string& fingerprint);
 
 /// config.json, metrics.jsonl, checkpoints, predictions and result.json of one run.
 class RunFolder {

@@ -89,8 +89,8 @@ class TrainingLoop {
         settings_(request_.config.settings),
         all_(request.processes),
         micro_batches_(micro_batches_of(request)),
-        folder_(request.run, run_identity(request_.config, data_.manifest()), request.resume,
-                is_rank_zero(all_) ? Access::write : Access::read) {}
+        folder_(request.run, run_identity(request_.config, data_.manifest().fingerprint()),
+                request.resume, is_rank_zero(all_) ? Access::write : Access::read) {}
 
   Status run() {
     if (is_finished(folder_, all_)) {

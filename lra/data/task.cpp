@@ -3,8 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <cmath>
 #include <map>
+
+#include "attention_variants/base/text.h"
 
 namespace lra {
 namespace {
@@ -12,6 +15,22 @@ namespace {
 std::map<std::string, Task>& registry() {
   static std::map<std::string, Task> tasks;
   return tasks;
+}
+
+std::vector<uint16_t> ids_of_text(std::string_view text, int64_t vocabulary) {
+  std::vector<uint16_t> ids;
+  while (!(text = strip(text)).empty()) {
+    const std::string_view word = text.substr(0, text.find_first_of(" \t\n\v\f\r"));
+    int64_t id = -1;
+    const auto [end, error] = std::from_chars(word.begin(), word.end(), id);
+    if (error != std::errc() || end != word.end() || id < 0 || id >= vocabulary) {
+      throw Error(
+          fmt::format("ids should be from 0 to {}, not '{}'", vocabulary - 1, printable(word, 40)));
+    }
+    ids.push_back(static_cast<uint16_t>(id));
+    text.remove_prefix(word.size());
+  }
+  return ids;
 }
 
 // Of a sample of a split. Throws Error without the place.
@@ -75,6 +94,24 @@ Task task(const std::string& name, const Reading& reading) {
   read.vocabulary = read.without_brackets.vocabulary;
   read.render = read.render_without_brackets;
   return read;
+}
+
+std::vector<std::vector<uint16_t>> sample_of_line(const Task& task, std::string_view line) {
+  std::vector<std::vector<uint16_t>> sample;
+  const auto sequences = static_cast<size_t>(task.sequences());
+  for (bool more = true; more;) {
+    const size_t tab = sequences == 1 ? std::string_view::npos : line.find('\t');
+    const std::string_view text = line.substr(0, tab);
+    sample.push_back(task.read_text ? task.read_text(text) : ids_of_text(text, task.vocabulary));
+    if (sample.back().empty()) throw Error("there is nothing in it");
+    more = tab != std::string_view::npos;
+    if (more) line.remove_prefix(tab + 1);
+  }
+  if (sample.size() != sequences) {
+    throw Error(fmt::format("a sample of {} should be {} sequences with a tab between them, not {}",
+                            task.name, sequences, sample.size()));
+  }
+  return sample;
 }
 
 void check_samples(const PreparedData& data) {

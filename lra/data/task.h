@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lra/data/prepared.h"
@@ -60,6 +61,9 @@ struct Task {
   std::function<void(std::span<const uint16_t>, int64_t label)> check_sample = {};
   /// A sample's tokens as text to look at.
   std::function<std::string(std::span<const uint16_t>)> render;
+  /// The ids of one input that somebody wrote as text; throws Error that says what is wrong where
+  /// it can be none of the task's. Empty: the text is ids, "12 0 7".
+  std::function<std::vector<uint16_t>(std::string_view)> read_text = {};
   /// How samples are read where `input.brackets` is drop; no ids where a task has no brackets.
   IdMap without_brackets = {};
   std::function<std::string(std::span<const uint16_t>)> render_without_brackets = {};
@@ -88,6 +92,11 @@ PreparedData open_data(const std::filesystem::path& directory, const std::string
 /// Holds every sample of opened data against its task: Task::check_sample, and images square and of
 /// one size, `resolution` where the manifest has it. Throws Error that names split and sample.
 void check_samples(const PreparedData& data);
+
+/// The ids of each sequence of a sample that somebody wrote as one line, with a tab between the
+/// sequences of a task of several; as data have them, so before a Reading's IdMap. Throws Error
+/// that says what is wrong.
+std::vector<std::vector<uint16_t>> sample_of_line(const Task& task, std::string_view line);
 
 /// The task of that name; throws UsageError that lists the valid names and the nearest.
 const Task& task(const std::string& name);

@@ -1,13 +1,11 @@
 """import lra: data, runs, records and the contract. pytest, or python3 -m unittest."""
 
-import ast
 import gc
 import importlib.util
 import json
 import os
 import pickle
 import signal
-import subprocess
 import sys
 import tempfile
 import types
@@ -21,7 +19,7 @@ from torch import nn
 
 import lra._modules
 import lra._runs
-from running import PROGRAM, program, started
+from running import program
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -433,67 +431,28 @@ class Runs(unittest.TestCase):
         self.assertEqual(len(train), 96)
         self.assertEqual(repr(train), "<listops train: 96 samples of 10 classes>")
 
+    def test_predicts_of_lines_what_it_says_of_its_data(self):
+        run = lra.load_run(self.run_folder)
+        said = run.evaluate()["predictions"]
+        with tempfile.TemporaryDirectory() as out:
+            program("data", "export", self.data, "--out", out)
+            with open(os.path.join(out, "listops/basic_test.tsv"), encoding="utf-8") as file:
+                lines = [line.split("\t")[0] for line in file][1:]
+        random = torch.random.get_rng_state()
+        rows = run.predict(lines)
+        self.assertTrue(torch.equal(torch.random.get_rng_state(), random))
+        for row in said:
+            del row["label"]
+        self.assertEqual(rows, said)
+        self.assertEqual(len(run.predict([lines[0].encode()])), 1)
+        with self.assertRaisesRegex(lra.Error, "^line 2: the expression is empty"):
+            run.predict([lines[0], ""])
+        with self.assertRaisesRegex(TypeError, "not one alone"):
+            run.predict(lines[0])
+
     def test_wrong_use(self):
         with self.assertRaisesRegex(lra.Error, "is not a run folder"):
             lra.load_run(self.data)
-
-
-class Program(unittest.TestCase):
-    def test_is_the_command_line(self):
-        self.assertTrue(program("--version").startswith(f"lra {lra.__version__} "))
-
-    def test_the_stub_names_what_the_module_has(self):
-        def public(names):
-            return {name for name in names if not name.startswith("_")}
-
-        def named(body):
-            names = {node.name for node in body if hasattr(node, "name")}
-            return names | {node.target.id for node in body if isinstance(node, ast.AnnAssign)}
-
-        package = os.path.dirname(lra.__file__)
-        with open(os.path.join(package, "_lra.pyi"), encoding="utf-8") as file:
-            stub = ast.parse(file.read()).body
-        self.assertEqual(public(named(stub)), public(dir(lra._lra)))
-        for node in stub:
-            if isinstance(node, ast.ClassDef):
-                has = vars(getattr(lra._lra, node.name))
-                self.assertEqual(public(named(node.body)), public(has), node.name)
-
-    def test_another_python_is_told_what_was_built(self):
-        package = os.path.dirname(lra.__file__)
-        with tempfile.TemporaryDirectory() as folder:
-            os.mkdir(os.path.join(folder, "lra"))
-            for name in os.listdir(package):
-                if name.endswith(".py"):
-                    os.symlink(os.path.join(package, name), os.path.join(folder, "lra", name))
-            other = "_lra.cpython-30-x86_64-linux-gnu.so"
-            open(os.path.join(folder, "lra", other), "w").close()
-            done = subprocess.run(
-                [*PROGRAM, "--version"],
-                capture_output=True,
-                text=True,
-                env={**os.environ, "PYTHONPATH": folder},
-            )
-        self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stderr, f"^lra: lra was built for another Python.* there is {other},")
-        self.assertEqual(done.stderr.count("\n"), 1)
-
-    def test_the_kernels_of_gpus_come_with_the_package(self):
-        if "cuda off" in program("--version"):
-            self.skipTest("built without CUDA")
-        # A library that is there stands in for the driver, in a process of its own: it stays.
-        code = """if True:
-            import lra._native
-            from lra import _lra
-
-            def loaded():
-                return "lra_cuda.so" in open("/proc/self/maps").read()
-
-            print(_lra.load_cuda(_lra.__file__, "libnothing-of-this-name.so.1"), end=" ")
-            print(loaded() == _lra.load_cuda(_lra.__file__), end=" ")
-            print(_lra.load_cuda(_lra.__file__, "libm.so.6"), loaded())
-        """
-        self.assertEqual(started([sys.executable, "-c", code]), "False True True True\n")
 
 
 if __name__ == "__main__":

@@ -122,6 +122,18 @@ class Run:
             "predictions": _frame(_typed(csv.DictReader(io.StringIO(predictions)))),
         }
 
+    def predict(self, samples) -> Any:
+        """What the model says of samples that somebody wrote: a row a sample, `index`, `predicted`, `confidence`.
+
+        A sample is a str (in UTF-8) or bytes: an expression of listops, a review of text, two
+        papers of retrieval with a tab between them, else ids, "12 0 7". It is cut and padded as by
+        the run. Raises lra.Error that names the line, from 1, where one is no sample of the task.
+        """
+        if isinstance(samples, (str, bytes)):
+            raise TypeError("samples should be a list of str or bytes, not one alone")
+        rows = csv.DictReader(io.StringIO(self.model._native.predict(list(samples))))
+        return _frame(_typed(rows))
+
     def __repr__(self) -> str:
         at = "no checkpoint" if self._model is None else f"step {self.step}"
         return f"<run {self.path}: {self.config['task']}, {at}>"

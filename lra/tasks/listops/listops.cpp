@@ -141,6 +141,12 @@ IdMap map_without_brackets() {
   return map;
 }
 
+std::vector<uint16_t> read_expression(std::string_view text) {
+  std::vector<uint16_t> ids = from_source(text);
+  evaluate(ids);  // it is one
+  return ids;
+}
+
 std::string words_of(std::span<const uint16_t> ids, std::span<const std::string_view> words) {
   std::string text;
   for (const uint16_t id : ids) {
@@ -175,6 +181,7 @@ std::string words_of(std::span<const uint16_t> ids, std::span<const std::string_
     .prepare = prepare_listops,
     .check_sample = check_value,
     .render = render,
+    .read_text = read_expression,
     .without_brackets = map_without_brackets(),
     .render_without_brackets = render_without_brackets,
     .export_data = write_tsv,

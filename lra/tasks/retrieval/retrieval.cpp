@@ -53,6 +53,11 @@ struct Pair {
   std::string where;
 };
 
+// A plain text becomes one as in LRA's files, which all of the data are.
+std::vector<uint16_t> read_paper(std::string_view text) {
+  return byte_ids(is_bytes_literal(text) ? text : bytes_literal(text), kLongest);
+}
+
 struct Rows {
   SplitWriter out{/*inputs=*/2};
   int64_t texts = 0, not_literals = 0;
@@ -177,6 +182,7 @@ void prepare_retrieval(const PrepareOptions& options) {
     .stand_in = "text",
     .prepare = prepare_retrieval,
     .render = render_bytes,
+    .read_text = read_paper,
 });
 
 }  // namespace

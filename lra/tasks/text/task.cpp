@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "attention_variants/base/text.h"
 #include "lra/data/byte_tokens.h"
 #include "lra/data/reading.h"
 #include "lra/tasks/text/imdb.h"
@@ -61,6 +62,7 @@ void prepare_text(const PrepareOptions& options) {
     .source = "aclImdb_v1.tar.gz or its folder aclImdb",
     .prepare = prepare_text,
     .render = render_bytes,
+    .read_text = [](std::string_view text) { return byte_ids(strip(text)); },
 });
 
 }  // namespace

@@ -59,7 +59,7 @@ TEST(CommandTest, EveryCommandHasHelpOnStdout) {
         "lra data export", "lra protocol",        "lra protocol show", "lra protocol diff",
         "lra train",       "lra evaluate",        "lra suite",         "lra profile",
         "lra tune",        "lra report",          "lra attend",        "lra check",
-        "lra help",        "lra completion"}) {
+        "lra help",        "lra completion",      "lra predict"}) {
     EXPECT_EQ(std::ranges::count(seen, command), 1) << command;
   }
 }

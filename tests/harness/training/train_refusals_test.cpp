@@ -369,8 +369,9 @@ TEST_F(TrainTest, ALossOnTestThatIsNotFiniteIsNoAccuracy) {
   const OpenedRun best = open_run(run("a"), "", CheckpointKind::best, torch::kCPU);
   for (torch::Tensor& parameter : best.model->parameters())
     parameter.data().fill_(std::numeric_limits<float>::quiet_NaN());
-  save_checkpoint(run("a") / kBestCheckpoint, run_identity(best.config, best.data.manifest()),
-                  best.at, *best.model, nullptr, torch::kCPU);
+  save_checkpoint(run("a") / kBestCheckpoint,
+                  run_identity(best.config, best.data.manifest().fingerprint()), best.at,
+                  *best.model, nullptr, torch::kCPU);
   EXPECT_EQ(run_program(words("a")).status, 1);
   const Result result = read_result(run("a") / kResultFile);
   EXPECT_EQ(result.status, Status::diverged);
