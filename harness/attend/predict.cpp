@@ -21,8 +21,9 @@ void check_pixels(int64_t pixels, int64_t length) {
     return side * side == n;
   };
   if (squares(length) ? pixels == length : squares(pixels)) return;
-  throw Error(squares(length) ? fmt::format("the image should have {} pixels, not {}", length, pixels)
-                              : fmt::format("an image is a square, not {} pixels", pixels));
+  throw Error(squares(length)
+                  ? fmt::format("the image should have {} pixels, not {}", length, pixels)
+                  : fmt::format("an image is a square, not {} pixels", pixels));
 }
 
 // The samples, all of label 0.
@@ -56,15 +57,15 @@ int64_t count_longer(const Split& split, int64_t most) {
 }  // namespace
 
 PredictedLines predict(const TrainedModel& run, std::span<const std::string> lines,
-                    torch::Device device) {
+                       torch::Device device) {
   Config config = run.config;
   Settings& settings = config.settings;
   const Reading reading = settings.input.reading();
   const Task written = task(config.task, {.colours = reading.colours});
   if (written.position_labels || predicts_tokens(settings.training.objective)) {
-    throw UsageError(fmt::format(
-        "the run predicts {} and no classes of samples; lra evaluate says how well",
-        written.position_labels ? "labels at positions of " + config.task : "tokens"));
+    throw UsageError(
+        fmt::format("the run predicts {} and no classes of samples; lra evaluate says how well",
+                    written.position_labels ? "labels at positions of " + config.task : "tokens"));
   }
   settings.evaluation.drop_last = false;
   const int64_t length = settings.input.length,

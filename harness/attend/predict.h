@@ -25,7 +25,7 @@ struct PredictedLines {
 /// line, from 1, where one is no sample of the task; UsageError where the run's examples are no
 /// samples. Stops with Interrupted after Ctrl-C.
 PredictedLines predict(const TrainedModel& run, std::span<const std::string> lines,
-                    torch::Device device);
+                       torch::Device device);
 
 /// "index,predicted,confidence" lines with a header; the first index is 0.
 std::string lines_csv(const PredictedLines& predictions);
