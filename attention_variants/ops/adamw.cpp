@@ -1,4 +1,5 @@
 #include "attention_variants/ops/adamw.h"
+#include "attention_variants/ops/heads.h"
 
 #include <map>
 #include <tuple>
@@ -17,8 +18,8 @@ void add_to(Calls& calls, torch::Tensor& parameter, torch::optim::AdamWParamStat
   Lists& lists = calls[{parameter.device().str(), parameter.scalar_type(), state.step()}];
   // The operator goes over elements as they lie in memory.
   lists.given.push_back(parameter);
-  lists.parameters.push_back(parameter.contiguous());
-  lists.gradients.push_back(parameter.grad().contiguous());
+  lists.parameters.push_back(dense(parameter));
+  lists.gradients.push_back(dense(parameter.grad()));
   lists.moments.push_back(state.exp_avg());
   lists.squares.push_back(state.exp_avg_sq());
 }

@@ -1,12 +1,20 @@
-// Tensors of heads [B,H,N,d] as own kernels read and write them: rows side by side, the rest by
-// strides.
+// Tensors as own kernels read and write them: dense, or of heads [B,H,N,d] with rows side by side
+// and the rest by strides; never as LibTorch's negated views (z.conj().imag), whose memory holds
+// the opposite of their values.
 #pragma once
 
 #include "attention_variants/torch.h"
 
 namespace lra::ops {
 
-/// x [B,H,N,d], copied unless the elements of a row lie side by side and rows do not overlap.
+/// x itself, or a copy of it without gaps.
+inline torch::Tensor dense(const torch::Tensor& x) {
+  const torch::Tensor y = x.contiguous();
+  return y.is_neg() ? y.resolve_neg() : y;  // it may be undefined
+}
+
+/// x [B,H,N,d], copied unless the elements of a row lie side by side, rows do not overlap and it
+/// is no negated view.
 torch::Tensor with_contiguous_rows(const torch::Tensor& x);
 
 /// Not filled: [B,H,N,width] in the type of x [B,H,N,d], contiguous where x is, as autograd copies

@@ -128,6 +128,50 @@ class Attentions(unittest.TestCase):
         for name in ("linear", "performer", "linformer"):
             self.assertNotIn("_extra_state", self.made(name).state_dict(), name)
 
+    def test_a_subclass_refuses_another_seed_too(self):
+        class Own(lra.Attention):
+            pass
+
+        first, other = (Own("reformer", dim=16, heads=2, seed=seed) for seed in (1, 2))
+        with self.assertRaisesRegex(lra.Error, "made with 2.*seed=1"):
+            other.load_state_dict(first.state_dict())
+        with self.assertRaisesRegex(lra.UsageError, "dropout should be at least 0"):
+            Own("linear", dim=16, heads=2, dropout=5.0)
+
+    def test_follows_training_however_that_is_set(self):
+        """As PyTorch Lightning does: it puts back each module's flag."""
+        x, mask = inputs()
+        net = nn.Sequential(self.made("standard[dropout=0.5]"))
+        drops = lambda layer: not torch.equal(layer(x, mask), layer(x, mask))
+        modes = {name: module.training for name, module in net.named_modules()}
+        net.eval()
+        self.assertFalse(drops(net[0]))
+        for name, module in net.named_modules():
+            module.training = modes[name]
+        self.assertTrue(drops(net[0]))
+        net[0].training = False
+        self.assertFalse(drops(net[0]))
+        self.assertFalse(drops(copy.deepcopy(net[0])))
+
+    def test_parts_are_names_for_tensors(self):
+        x, mask = inputs()
+        layer = self.made("linear")
+        for hook in ("forward_hook", "forward_pre_hook", "full_backward_hook"):
+            with self.assertRaisesRegex(lra.Error, "put hooks on the whole layer"):
+                getattr(layer.query, f"register_{hook}")(print)
+        layer.query.eval()
+        with self.assertRaisesRegex(lra.Error, "query was put into evaluation mode alone"):
+            layer(x, mask)
+        layer.train()(x, mask)
+
+    def test_negated_views_are_their_values(self):
+        """LibTorch's z.conj().imag holds the opposite numbers, and a bit that says so."""
+        layer = lra.attention("standard", dim=2, heads=2)
+        q, k, v = (torch.randn(1, 2, 9, 1, dtype=torch.complex64).conj().imag for _ in range(3))
+        self.assertTrue(q.is_neg())
+        plain = [t.resolve_neg().clone() for t in (q, k, v)]
+        self.assertTrue(torch.equal(layer.attend(q, k, v), layer.attend(*plain)))
+
     def test_a_shallow_copy_is_refused_and_changes_nothing(self):
         x, mask = inputs()
         layer = self.made("linear")

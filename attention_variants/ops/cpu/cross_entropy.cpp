@@ -1,4 +1,5 @@
 #include "attention_variants/ops/cross_entropy.h"
+#include "attention_variants/ops/heads.h"
 
 #include <vector>
 
@@ -21,7 +22,7 @@ bool takes(const Place& place, const CrossEntropyShape& shape) {
 }
 
 CrossEntropy run(const CrossEntropyCall& call) {
-  const torch::Tensor logits = call.logits.contiguous(), labels = call.labels.contiguous();
+  const torch::Tensor logits = dense(call.logits), labels = dense(call.labels);
   const int64_t rows = logits.size(0), classes = logits.size(1);
   expect_indices(labels, classes, "labels");
   const torch::Tensor gradient = torch::empty_like(logits);

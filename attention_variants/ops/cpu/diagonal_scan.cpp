@@ -7,6 +7,7 @@
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/parallel.h"
 #include "attention_variants/ops/cpu/row_tiles.h"
+#include "attention_variants/ops/heads.h"
 
 namespace lra::ops::cpu {
 namespace {
@@ -95,7 +96,7 @@ class DiagonalScan : public torch::autograd::Function<DiagonalScan> {
   static torch::Tensor forward(AutogradContext* context, at::TensorList given,
                                bool differentiated) {
     variable_list kept;
-    for (const torch::Tensor& t : given) kept.push_back(t.contiguous());
+    for (const torch::Tensor& t : given) kept.push_back(dense(t));
     const Recurrence of(kept);
     const torch::Tensor y = torch::empty_like(of.u);
     const int64_t directions = std::ssize(of.outputs);
@@ -116,7 +117,7 @@ class DiagonalScan : public torch::autograd::Function<DiagonalScan> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     variable_list kept = saved_tensors(*context);
-    const torch::Tensor between = kept.back(), grad_y = gradients[0].contiguous();
+    const torch::Tensor between = kept.back(), grad_y = dense(gradients[0]);
     kept.pop_back();
     const Recurrence of(kept);
     const torch::Tensor grad_u = torch::empty_like(of.u);

@@ -1,4 +1,5 @@
 #include "attention_variants/ops/cpu/dropout.h"
+#include "attention_variants/ops/heads.h"
 
 #include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
@@ -69,7 +70,7 @@ void keep(const T* x, T* y, int64_t start, int64_t count, const DropoutMask& mas
 }
 
 torch::Tensor masked(const torch::Tensor& given, const DropoutMask& mask, Draw draw) {
-  const torch::Tensor x = given.contiguous();
+  const torch::Tensor x = dense(given);
   torch::Tensor y = torch::empty_like(x);
   const int64_t first = mask.first, last = first + x.numel();
   AT_DISPATCH_FLOATING_TYPES_AND(torch::kBFloat16, x.scalar_type(), "dropout", [&] {

@@ -6,6 +6,7 @@
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/row_tiles.h"
+#include "attention_variants/ops/heads.h"
 
 namespace lra::ops::cpu {
 namespace {
@@ -29,8 +30,8 @@ class Embedding : public torch::autograd::Function<Embedding> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& tokens_given,
                                const torch::Tensor& positions_given, const torch::Tensor& ids_given,
                                const torch::Tensor& mask, DropoutMask dropout) {
-    const torch::Tensor tokens = tokens_given.contiguous(),
-                        positions = positions_given.contiguous(), ids = ids_given.contiguous();
+    const torch::Tensor tokens = dense(tokens_given), positions = dense(positions_given),
+                        ids = dense(ids_given);
     const int64_t width = tokens.size(1), length = ids.size(1);
     const torch::Tensor y = torch::empty({ids.size(0), length, width}, tokens.options());
     const int64_t* id = ids.const_data_ptr<int64_t>();
@@ -52,7 +53,7 @@ class Embedding : public torch::autograd::Function<Embedding> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list kept = saved_tensors(*context);
-    const torch::Tensor &ids = kept[0], &mask = kept[1], grad = gradients[0].contiguous();
+    const torch::Tensor &ids = kept[0], &mask = kept[1], grad = dense(gradients[0]);
     const DropoutMask dropout = saved_dropout(*context, "dropout");
     const int64_t width = grad.size(-1), length = ids.size(1);
     const bool learned = context->needs_input_grad(1);

@@ -6,6 +6,7 @@
 #include "attention_variants/ops/cpu/layer_tile.h"
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/rounding.h"
+#include "attention_variants/ops/heads.h"
 
 namespace lra::ops::cpu {
 namespace {
@@ -103,10 +104,9 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
                                const torch::Tensor& mask, double eps, DropoutMask first,
                                DropoutMask second) {
     const GemmPrecisionScope scope(save_gemm_precision(*context));
-    const torch::Tensor x = x_given.contiguous();
-    const variable_list weights = {norm_weight.contiguous(), norm_bias.contiguous(),
-                                   in_weight.contiguous(),   in_bias.contiguous(),
-                                   out_weight.contiguous(),  out_bias.contiguous()};
+    const torch::Tensor x = dense(x_given);
+    const variable_list weights = {dense(norm_weight), dense(norm_bias),  dense(in_weight),
+                                   dense(in_bias),     dense(out_weight), dense(out_bias)};
     const Block block(weights, eps);
     const int64_t width = block.out.out, hidden = block.in.out, rows = x.numel() / width;
     const torch::Tensor y = torch::empty_like(x);
@@ -137,7 +137,7 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const GemmPrecisionScope scope(saved_gemm_precision(*context));
     variable_list weights = saved_tensors(*context);
-    const torch::Tensor x = weights.back(), grad = gradients[0].contiguous();
+    const torch::Tensor x = weights.back(), grad = dense(gradients[0]);
     weights.pop_back();
     const torch::Tensor mask = weights.back();
     weights.pop_back();

@@ -1,4 +1,5 @@
 #include "attention_variants/ops/gates.h"
+#include "attention_variants/ops/heads.h"
 
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/cpu/kernels/rows/gates.h"
@@ -25,7 +26,7 @@ void for_tiles(const torch::Tensor& like, const StoredList& stored, const Body& 
 class GeluOfRows : public torch::autograd::Function<GeluOfRows> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& given, Gelu form) {
-    const torch::Tensor x = given.contiguous(), out = torch::empty_like(x);
+    const torch::Tensor x = dense(given), out = torch::empty_like(x);
     context->save_for_backward({x});
     save_settings(*context, form);
     const StoredRows from(x), to(out);
@@ -38,7 +39,7 @@ class GeluOfRows : public torch::autograd::Function<GeluOfRows> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const torch::Tensor x = saved_tensors(*context)[0], grad = gradients[0].contiguous(),
+    const torch::Tensor x = saved_tensors(*context)[0], grad = dense(gradients[0]),
                         grad_x = torch::empty_like(x);
     const Gelu form = saved_settings<Gelu>(*context);
     const StoredRows from(x), given(grad), to(grad_x);
@@ -58,7 +59,7 @@ class SigmoidGate : public torch::autograd::Function<SigmoidGate> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& value_given,
                                const torch::Tensor& gate_given) {
-    const torch::Tensor value = value_given.contiguous(), gate = gate_given.contiguous();
+    const torch::Tensor value = dense(value_given), gate = dense(gate_given);
     context->save_for_backward({value, gate});
     std::vector<int64_t> sizes = value.sizes().vec();
     sizes.back() = gate.numel() == 0 ? value.size(-1) / 2 : value.size(-1);
@@ -76,7 +77,7 @@ class SigmoidGate : public torch::autograd::Function<SigmoidGate> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list kept = saved_tensors(*context);
-    const torch::Tensor &value = kept[0], &gate = kept[1], grad = gradients[0].contiguous(),
+    const torch::Tensor &value = kept[0], &gate = kept[1], grad = dense(gradients[0]),
                         grad_value = torch::empty_like(value), grad_gate = torch::empty_like(gate);
     const StoredRows values(value), gates(gate), given(grad), to_value(grad_value),
         to_gate(grad_gate);

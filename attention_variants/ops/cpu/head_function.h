@@ -7,6 +7,7 @@
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/cpu/heads.h"
 #include "attention_variants/ops/cpu/rounding.h"
+#include "attention_variants/ops/heads.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops::cpu {
@@ -49,8 +50,7 @@ class HeadFunction : public torch::autograd::Function<HeadFunction<Op>> {
     const GemmPrecisionScope scope(save_gemm_precision(*context));
     HeadTensors tensors;
     for (size_t i = 0; i < given.size(); ++i) {
-      tensors.in.push_back(i < Op::kHeadInputs ? with_contiguous_rows(given[i])
-                                               : given[i].contiguous());
+      tensors.in.push_back(i < Op::kHeadInputs ? with_contiguous_rows(given[i]) : dense(given[i]));
     }
     Op op(tensors, options);
     op.allocate(tensors, differentiated);

@@ -4,6 +4,7 @@
 #include "attention_variants/ops/cpu/layer_tile.h"
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/parallel.h"
+#include "attention_variants/ops/heads.h"
 
 namespace lra::ops::cpu {
 namespace {
@@ -32,7 +33,7 @@ class LayerNorm : public torch::autograd::Function<LayerNorm> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
                                const torch::Tensor& weight, const torch::Tensor& bias,
                                const torch::Tensor& mask, double eps) {
-    const torch::Tensor x = x_given.contiguous(), y = torch::empty_like(x);
+    const torch::Tensor x = dense(x_given), y = torch::empty_like(x);
     const NormTile norm(weight, bias, eps);
     const int64_t rows = x.numel() / norm.width;
     const torch::Tensor kept = torch::empty({2, rows}, x.options());
@@ -50,8 +51,7 @@ class LayerNorm : public torch::autograd::Function<LayerNorm> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list kept = saved_tensors(*context);
-    const torch::Tensor &x = kept[0], grad = gradients[0].contiguous(),
-                        grad_x = torch::empty_like(x);
+    const torch::Tensor &x = kept[0], grad = dense(gradients[0]), grad_x = torch::empty_like(x);
     const NormTile norm(kept[1], kept[2], 0);
     const Moments moments(kept[4]);
     const int64_t rows = x.numel() / norm.width;
@@ -80,7 +80,7 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
                                const torch::Tensor& weight, const torch::Tensor& bias,
                                const torch::Tensor& mask_given, double eps) {
-    const torch::Tensor x = x_given.contiguous(), mask = mask_given.contiguous();
+    const torch::Tensor x = dense(x_given), mask = dense(mask_given);
     const NormTile norm(weight, bias, eps);
     const int64_t batch = x.size(0), length = x.size(1);
     const torch::Tensor sum = torch::zeros({batch, norm.width}, x.options()),
@@ -104,7 +104,7 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list kept = saved_tensors(*context);
-    const torch::Tensor &x = kept[0], &mask = kept[3], grad = gradients[0].contiguous(),
+    const torch::Tensor &x = kept[0], &mask = kept[3], grad = dense(gradients[0]),
                         grad_x = torch::empty_like(x);
     const NormTile norm(kept[1], kept[2], 0);
     const Moments moments(kept[4]);
@@ -152,13 +152,13 @@ class LayerNormSum : public torch::autograd::Function<LayerNormSum> {
 bool takes(const Place& place, const NormShape&) { return is_cpu_float(place); }
 
 torch::Tensor run(const LayerNormCall& call) {
-  return LayerNorm::apply(call.x, call.norm.weight.contiguous(), call.norm.bias.contiguous(),
+  return LayerNorm::apply(call.x, dense(call.norm.weight), dense(call.norm.bias),
                           kept_mask(call.mask), call.norm.eps);
 }
 
 torch::Tensor run(const LayerNormMeanCall& call) {
-  const torch::Tensor sum = LayerNormSum::apply(
-      call.x, call.norm.weight.contiguous(), call.norm.bias.contiguous(), call.mask, call.norm.eps);
+  const torch::Tensor sum = LayerNormSum::apply(call.x, dense(call.norm.weight),
+                                                dense(call.norm.bias), call.mask, call.norm.eps);
   return mean_of_rows(sum, call.mask, call.over);
 }
 

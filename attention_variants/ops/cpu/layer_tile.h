@@ -11,6 +11,7 @@
 #include "attention_variants/ops/cpu/kernels/rows/dropout_bits.h"
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
 #include "attention_variants/ops/cpu/row_tiles.h"
+#include "attention_variants/ops/heads.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops::cpu {
@@ -19,7 +20,7 @@ namespace lra::ops::cpu {
 /// bfloat16, which may be called under autocast too.
 inline torch::Tensor float_parameter(const torch::Tensor& parameter) {
   const bool rounded = parameter.scalar_type() == torch::kBFloat16;
-  return (rounded ? parameter.to(torch::kFloat) : parameter).contiguous();
+  return dense(rounded ? parameter.to(torch::kFloat) : parameter);
 }
 
 /// A linear layer as the loops see it: y = x Wᵀ + b. W and b are float32, laid out in any way.
@@ -33,11 +34,11 @@ struct LinearTile {
   LinearTile(const torch::Tensor& w, const torch::Tensor& b)
       : in(w.size(1)),
         out(w.size(0)),
-        own_weight(w.contiguous()),
-        own_bias(b.contiguous()),
+        own_weight(dense(w)),
+        own_bias(dense(b)),
         weight{own_weight.const_data_ptr<float>(), in},
         bias(own_bias.const_data_ptr<float>()),
-        transposed(w.t().contiguous()) {}
+        transposed(dense(w.t())) {}
 
   /// x [rows,in] -> y [rows,out].
   void forward(const float* x, int64_t rows, float* y) const {

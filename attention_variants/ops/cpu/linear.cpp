@@ -8,6 +8,7 @@
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/rounding.h"
 #include "attention_variants/ops/cpu/row_tiles.h"
+#include "attention_variants/ops/heads.h"
 
 namespace lra::ops::cpu {
 namespace {
@@ -119,7 +120,7 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
     const at::TensorList parameters = at::TensorList(kept).slice(4);
     const std::vector<LinearTile> layers = layers_of(parameters);
     const NormTile norm(kept[1], kept[2], context->saved_data["eps"].toDouble());
-    for (torch::Tensor& gradient : gradients) gradient = gradient.contiguous();
+    for (torch::Tensor& gradient : gradients) gradient = dense(gradient);
     const torch::Tensor grad_x = torch::empty_like(x);
     const int64_t width = x.size(-1);
     const StoredRows stored_x(x), stored_past(gradients.back()), stored_grad_x(grad_x);
@@ -166,7 +167,7 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
                                const torch::Tensor& weight, const torch::Tensor& bias,
                                const torch::Tensor& mask_given) {
     const GemmPrecisionScope scope(save_gemm_precision(*context));
-    const torch::Tensor x = x_given.contiguous(), mask = mask_given.contiguous();
+    const torch::Tensor x = dense(x_given), mask = dense(mask_given);
     const LinearTile layer(weight, bias);
     const torch::Tensor y = empty_results(x, layer.out);
     const StoredRows from(x), to(y);
@@ -187,7 +188,7 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
     const variable_list kept = saved_tensors(*context);
     const torch::Tensor &x = kept[0], &mask = kept[3];
     const LinearTile layer(kept[1], kept[2]);
-    const torch::Tensor grad = gradients[0].contiguous(), grad_x = torch::empty_like(x);
+    const torch::Tensor grad = dense(gradients[0]), grad_x = torch::empty_like(x);
     const StoredRows from(x), stored_grad(grad), to(grad_x);
     RowTileWorkers<LayerPart> parts(row_tile_workers(rows_of(x)), layer,
                                     StoredList{from, stored_grad, to});
@@ -225,7 +226,7 @@ LinearRows run(const LinearCall& call) {
     parameters.insert(parameters.end(),
                       {float_parameter(layer.weight), float_parameter(layer.bias)});
   variable_list outputs =
-      LinearLayers::apply(call.x.contiguous(), norm ? float_parameter(norm->weight) : none,
+      LinearLayers::apply(dense(call.x), norm ? float_parameter(norm->weight) : none,
                           norm ? float_parameter(norm->bias) : none, kept_mask(call.mask),
                           at::TensorList(parameters), norm ? norm->eps : 0.0);
   LinearRows rows{.y = {}, .x = outputs.back()};

@@ -3,6 +3,7 @@
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/parallel.h"
 #include "attention_variants/ops/cpu/row_tiles.h"
+#include "attention_variants/ops/heads.h"
 
 namespace lra::ops::cpu {
 namespace {
@@ -46,7 +47,7 @@ variable_list convolved_backward(const torch::Tensor& x, const torch::Tensor& ta
                         {parts[worker].sums, x.size(2)});
     }
   });
-  return {convolved(gradient, taps.flip(0).contiguous(), count - 1 - ahead),
+  return {convolved(gradient, dense(taps.flip(0)), count - 1 - ahead),
           parts.sum(&TapSums::sums, taps)};
 }
 
@@ -174,7 +175,7 @@ class LongConvolution : public torch::autograd::Function<LongConvolution> {
  public:
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
                                const torch::Tensor& taps_given, int64_t ahead) {
-    const torch::Tensor x = x_given.contiguous(), taps = taps_given.contiguous();
+    const torch::Tensor x = dense(x_given), taps = dense(taps_given);
     context->save_for_backward({x, taps});
     context->saved_data["ahead"] = ahead;
     return (is_summed(taps) ? convolved : transformed)(x, taps, ahead);
@@ -185,7 +186,7 @@ class LongConvolution : public torch::autograd::Function<LongConvolution> {
     const torch::Tensor &x = kept[0], &taps = kept[1];
     const auto run = is_summed(taps) ? convolved_backward : transformed_backward;
     variable_list found =
-        run(x, taps, context->saved_data.at("ahead").toInt(), gradients[0].contiguous());
+        run(x, taps, context->saved_data.at("ahead").toInt(), dense(gradients[0]));
     found.emplace_back();  // of `ahead`
     return found;
   }

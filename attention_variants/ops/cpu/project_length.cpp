@@ -9,6 +9,7 @@
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/parallel.h"
 #include "attention_variants/ops/cpu/rounding.h"
+#include "attention_variants/ops/heads.h"
 
 namespace lra::ops::cpu {
 namespace {
@@ -125,7 +126,7 @@ class ProjectLength : public torch::autograd::Function<ProjectLength> {
     const GemmPrecisionScope scope(saved_gemm_precision(*context));
     const variable_list kept = saved_tensors(*context);
     const Lengths of(kept[0], kept[1], kept[2]);
-    const torch::Tensor grad = gradients[0].to(torch::kFloat).contiguous(),
+    const torch::Tensor grad = dense(gradients[0].to(torch::kFloat)),
                         grad_x = empty_heads_like(of.x), grad_table = torch::zeros_like(of.table);
     // A tile of positions is one thread's, so that its part of the table's gradient is.
     const Copies copies =
@@ -208,8 +209,7 @@ bool takes(const Place& place, const ProjectLengthShape& shape) {
 }
 
 torch::Tensor run(const ProjectLengthCall& call) {
-  return ProjectLength::apply(with_contiguous_rows(call.x), call.table.contiguous(),
-                              call.mask.contiguous());
+  return ProjectLength::apply(with_contiguous_rows(call.x), dense(call.table), dense(call.mask));
 }
 
 int64_t bytes(const ProjectLengthShape& shape) {

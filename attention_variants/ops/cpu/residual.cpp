@@ -3,6 +3,7 @@
 #include "attention_variants/ops/cpu/layer_tile.h"
 #include "attention_variants/ops/cpu/operators.h"
 #include "attention_variants/ops/cpu/rounding.h"
+#include "attention_variants/ops/heads.h"
 
 namespace lra::ops::cpu {
 namespace {
@@ -17,8 +18,7 @@ class AddProjected : public torch::autograd::Function<AddProjected> {
                                const torch::Tensor& bias, const torch::Tensor& mask,
                                DropoutMask dropout) {
     const GemmPrecisionScope scope(save_gemm_precision(*context));
-    const torch::Tensor x = x_given.contiguous(), y = y_given.contiguous(),
-                        sum = torch::empty_like(x);
+    const torch::Tensor x = dense(x_given), y = dense(y_given), sum = torch::empty_like(x);
     const LinearTile layer(weight, bias);
     const StoredRows from(y);
     const float* past = x.const_data_ptr<float>();
@@ -42,7 +42,7 @@ class AddProjected : public torch::autograd::Function<AddProjected> {
     const torch::Tensor& y = kept[0];
     const LinearTile layer(kept[1], kept[2]);
     const DropoutMask dropout = saved_dropout(*context, "dropout");
-    const torch::Tensor grad = gradients[0].contiguous(), grad_y = torch::empty_like(y);
+    const torch::Tensor grad = dense(gradients[0]), grad_y = torch::empty_like(y);
     const int64_t rows = grad.numel() / layer.out;
     const StoredRows from(y), to(grad_y);
     RowTileWorkers<LayerPart> parts(row_tile_workers(rows), layer, StoredList{from, to});
@@ -71,8 +71,7 @@ class AddDroppedOut : public torch::autograd::Function<AddDroppedOut> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
                                const torch::Tensor& y_given, const torch::Tensor& mask,
                                DropoutMask dropout) {
-    const torch::Tensor x = x_given.contiguous(), y = y_given.contiguous(),
-                        sum = torch::empty_like(x);
+    const torch::Tensor x = dense(x_given), y = dense(y_given), sum = torch::empty_like(x);
     const int64_t width = x.size(-1);
     const StoredRows from(y);
     const float* a = x.const_data_ptr<float>();
@@ -94,7 +93,7 @@ class AddDroppedOut : public torch::autograd::Function<AddDroppedOut> {
     const torch::Tensor mask = saved_tensors(*context)[0];
     const DropoutMask dropout = saved_dropout(*context, "dropout");
     const torch::ScalarType type = context->saved_data.at("type").toScalarType();
-    const torch::Tensor grad = gradients[0].contiguous(),
+    const torch::Tensor grad = dense(gradients[0]),
                         grad_y = torch::empty_like(grad, grad.options().dtype(type));
     const int64_t width = grad.size(-1), all = grad.numel() / width;
     const float* from = grad.const_data_ptr<float>();

@@ -11,6 +11,7 @@
 #include "attention_variants/ops/cpu/kernels/rows/arena.h"
 #include "attention_variants/ops/cpu/kernels/rows/padding.h"
 #include "attention_variants/ops/cpu/kernels/rows/row_ops.h"
+#include "attention_variants/ops/heads.h"
 #include "attention_variants/torch.h"
 
 namespace lra::ops::cpu {
@@ -82,7 +83,7 @@ class TilesBetween {
 
 /// Of a mask that may be undefined (all true): what autograd can keep, and the mask that it is of.
 inline torch::Tensor kept_mask(const torch::Tensor& mask) {
-  return mask.defined() ? mask.contiguous() : torch::empty({0}, torch::kBool);
+  return mask.defined() ? dense(mask) : torch::empty({0}, torch::kBool);
 }
 inline const bool* mask_data(const torch::Tensor& kept) {
   return kept.numel() == 0 ? nullptr : kept.const_data_ptr<bool>();

@@ -44,7 +44,7 @@ class BlockSparseFunction : public torch::autograd::Function<BlockSparseFunction
                                const torch::Tensor& k_given, const torch::Tensor& v_given,
                                const torch::Tensor& mask_given, const DevicePlan& plan) {
     const torch::Tensor q = with_readable_rows(q_given), k = with_readable_rows(k_given),
-                        v = with_readable_rows(v_given), mask = mask_given.contiguous(),
+                        v = with_readable_rows(v_given), mask = dense(mask_given),
                         out = empty_heads_like(q), top = empty_floats(q, q.sizes().slice(0, 3)),
                         inverse = torch::empty_like(top);
     start(&KernelTable::block_sparse_forward, q,

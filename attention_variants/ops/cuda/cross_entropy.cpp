@@ -1,4 +1,5 @@
 #include "attention_variants/ops/cross_entropy.h"
+#include "attention_variants/ops/heads.h"
 
 #include "attention_variants/ops/cuda/device_table.h"
 #include "attention_variants/ops/cuda/operators.h"
@@ -11,7 +12,7 @@ bool takes(const Place& place, const CrossEntropyShape& shape) {
 }
 
 CrossEntropy run(const CrossEntropyCall& call) {
-  const torch::Tensor logits = call.logits.contiguous(), labels = call.labels.contiguous();
+  const torch::Tensor logits = dense(call.logits), labels = dense(call.labels);
   CrossEntropy result{.sums = torch::empty({2}, logits.options()),
                       .gradient = torch::empty_like(logits)};
   start(&KernelTable::cross_entropy, logits,

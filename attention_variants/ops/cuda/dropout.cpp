@@ -1,4 +1,5 @@
 #include "attention_variants/ops/cuda/dropout.h"
+#include "attention_variants/ops/heads.h"
 
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/cuda/device_table.h"
@@ -16,7 +17,7 @@ class RowsDropout : public torch::autograd::Function<RowsDropout> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
                                DropoutStream dropout) {
     save_settings(*context, dropout);
-    const torch::Tensor x = x_given.contiguous();
+    const torch::Tensor x = dense(x_given);
     torch::Tensor y = torch::empty_like(x);
     start(&KernelTable::dropout_rows_forward, x,
           DropoutRowsParams{.rows = rows_of(x),
@@ -31,7 +32,7 @@ class RowsDropout : public torch::autograd::Function<RowsDropout> {
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     check_first_order();
-    const torch::Tensor grad = gradients[0].contiguous();
+    const torch::Tensor grad = dense(gradients[0]);
     torch::Tensor grad_x = torch::empty_like(grad);
     start(&KernelTable::dropout_rows_backward, grad,
           DropoutRowsParams{.rows = rows_of(grad),

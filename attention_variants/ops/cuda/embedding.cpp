@@ -3,6 +3,7 @@
 #include "attention_variants/ops/cuda/dropout.h"
 #include "attention_variants/ops/cuda/operators.h"
 #include "attention_variants/ops/cuda/rows.h"
+#include "attention_variants/ops/heads.h"
 
 namespace lra::ops::cuda {
 namespace {
@@ -59,7 +60,7 @@ class Embedding : public torch::autograd::Function<Embedding> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const variable_list kept = saved_tensors(*context);
     const auto& settings = saved_settings<EmbeddingSettings>(*context);
-    const torch::Tensor grad = gradients[0].contiguous();
+    const torch::Tensor grad = dense(gradients[0]);
     const int64_t width = grad.size(2);
     EmbeddingParams p = params_of(kept[0], kept[1], width, settings);
     const auto sums = grad.options().dtype(torch::kFloat);
@@ -104,9 +105,9 @@ torch::Tensor run(const EmbeddingCall& call) {
   const torch::ScalarType type = tokens.scalar_type();
   const torch::Tensor none = torch::empty({0}, tokens.options());
   const int64_t count = call.ids.size(0) * length * tokens.size(1);
-  return Embedding::apply(tokens.contiguous(), positions.to(type).contiguous(),
-                          first.defined() ? first.to(type).contiguous() : none,
-                          call.ids.contiguous(), kept_mask(call.mask, tokens),
+  return Embedding::apply(dense(tokens), dense(positions.to(type)),
+                          first.defined() ? dense(first.to(type)) : none, dense(call.ids),
+                          kept_mask(call.mask, tokens),
                           stream_of(draw_dropout(call.dropout, call.training, count)));
 }
 

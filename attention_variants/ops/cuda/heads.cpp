@@ -9,8 +9,7 @@ namespace lra::ops::cuda {
 
 torch::Tensor with_readable_rows(const torch::Tensor& x) {
   const torch::Tensor rows = with_contiguous_rows(x);
-  return rows.stride(2) <= std::numeric_limits<int32_t>::max() / rows.size(2) ? rows
-                                                                              : rows.contiguous();
+  return rows.stride(2) <= std::numeric_limits<int32_t>::max() / rows.size(2) ? rows : dense(rows);
 }
 
 Heads heads_of(const torch::Tensor& x) {

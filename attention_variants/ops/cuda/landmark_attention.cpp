@@ -91,7 +91,7 @@ class LandmarkOp {
 
   // [B,H,m,d] as [n,m,d] float32.
   torch::Tensor matrices(const torch::Tensor& x) const {
-    return x.contiguous().view({items(), m_, depth()}).to(torch::kFloat);
+    return dense(x).view({items(), m_, depth()}).to(torch::kFloat);
   }
   // a [n,m,m] times x [B,H,m,d], in the type of x.
   torch::Tensor product(const torch::Tensor& a, const torch::Tensor& x) const {
@@ -252,7 +252,7 @@ class LandmarkFunction : public torch::autograd::Function<LandmarkFunction> {
                                bool differentiated) {
     const NoAutocast guard(c10::autocast_dispatch_keyset);
     const LandmarkInputs in = {with_readable_rows(q), with_readable_rows(k), with_readable_rows(v),
-                               mask.contiguous(), taps.to(torch::kFloat).contiguous()};
+                               dense(mask), dense(taps.to(torch::kFloat))};
     LandmarkState state;
     const torch::Tensor out = LandmarkOp(in, options).forward(state, differentiated);
     if (differentiated) {

@@ -1,4 +1,5 @@
 #include "attention_variants/ops/layer_norm.h"
+#include "attention_variants/ops/heads.h"
 
 #include <ATen/autocast_mode.h>
 
@@ -42,7 +43,7 @@ class LayerNormMean : public torch::autograd::Function<LayerNormMean> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
                                const torch::Tensor& weight, const torch::Tensor& bias,
                                const torch::Tensor& mask, const MeanSettings& settings) {
-    const torch::Tensor x = x_given.contiguous();
+    const torch::Tensor x = dense(x_given);
     const int64_t batch = x.size(0), length = x.size(1), width = x.size(2);
     const auto floats = x.options().dtype(torch::kFloat);
     const torch::Tensor moments = torch::empty({2, batch * length}, floats),
@@ -73,7 +74,7 @@ class LayerNormMean : public torch::autograd::Function<LayerNormMean> {
     const variable_list kept = saved_tensors(*context);
     const torch::Tensor& x = kept[0];
     const NormedRowsGrads grads =
-        norm_rows_backward(as_rows(x), kept[1], kept[3], kept[2], gradients[0].contiguous(), {},
+        norm_rows_backward(as_rows(x), kept[1], kept[3], kept[2], dense(gradients[0]), {},
                            /*other_parts=*/{}, /*factors=*/kept[4]);
     return {grads.x.view(x.sizes()), grads.weight, grads.bias, {}, {}};
   }
@@ -97,7 +98,7 @@ torch::Tensor run(const LayerNormCall& call) {
 
 torch::Tensor run(const LayerNormMeanCall& call) {
   return LayerNormMean::apply(norm_input(call.x), float_row(call.norm.weight),
-                              float_row(call.norm.bias), call.mask.contiguous(),
+                              float_row(call.norm.bias), dense(call.mask),
                               MeanSettings{.eps = call.norm.eps, .over = call.over});
 }
 

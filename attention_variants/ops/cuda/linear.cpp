@@ -6,6 +6,7 @@
 #include "attention_variants/ops/cuda/device_table.h"
 #include "attention_variants/ops/cuda/operators.h"
 #include "attention_variants/ops/cuda/rows.h"
+#include "attention_variants/ops/heads.h"
 
 namespace lra::ops::cuda {
 namespace {
@@ -157,10 +158,9 @@ LinearRows run(const LinearCall& call) {
     parameters.push_back(product_weight(layer.weight, type));
     parameters.push_back(product_weight(layer.bias, type));
   }
-  variable_list outputs =
-      LinearLayers::apply(call.x.contiguous(), norm ? float_row(norm->weight) : none,
-                          norm ? float_row(norm->bias) : none, kept_mask(call.mask, call.x),
-                          at::TensorList(parameters), norm ? norm->eps : 0.0);
+  variable_list outputs = LinearLayers::apply(
+      dense(call.x), norm ? float_row(norm->weight) : none, norm ? float_row(norm->bias) : none,
+      kept_mask(call.mask, call.x), at::TensorList(parameters), norm ? norm->eps : 0.0);
   LinearRows rows{.y = {}, .x = outputs.back()};
   outputs.pop_back();
   rows.y = std::move(outputs);
@@ -169,7 +169,7 @@ LinearRows run(const LinearCall& call) {
 
 torch::Tensor run(const MaskedLinearCall& call) {
   return MaskedLayer::apply(call.x, product_weight(call.layer.weight, product_type(call.x)),
-                            float_row(call.layer.bias), call.mask.contiguous());
+                            float_row(call.layer.bias), dense(call.mask));
 }
 
 }  // namespace lra::ops::cuda

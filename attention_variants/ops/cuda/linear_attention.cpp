@@ -81,12 +81,8 @@ class LinearAttentionFunction : public torch::autograd::Function<LinearAttention
                                const torch::Tensor& v, const torch::Tensor& mask,
                                const torch::Tensor& table, int64_t width,
                                const LinearAttentionOptions& options) {
-    LinearInputs in = {with_readable_rows(q),
-                       with_readable_rows(k),
-                       with_readable_rows(v),
-                       mask.contiguous(),
-                       table.to(torch::kFloat).contiguous(),
-                       {}};
+    LinearInputs in = {with_readable_rows(q), with_readable_rows(k),          with_readable_rows(v),
+                       dense(mask),           dense(table.to(torch::kFloat)), {}};
     in.out = empty_heads_like(in.q);
     const LinearState state = empty_state(in.q, width);
     LinearAttentionParams p = linear_params(options, in, state);

@@ -67,8 +67,8 @@ class LshFunction : public torch::autograd::Function<LshFunction> {
                                const torch::Tensor& v_given, const torch::Tensor& mask_given,
                                const torch::Tensor& rotations_given, const LshOptions& options) {
     const torch::Tensor x = with_readable_rows(x_given), v = with_readable_rows(v_given),
-                        mask = mask_given.contiguous(), out = empty_heads_like(x),
-                        rotations = rotations_given.to(torch::kFloat).contiguous();
+                        mask = dense(mask_given), out = empty_heads_like(x),
+                        rotations = dense(rotations_given.to(torch::kFloat));
     const int64_t places = (x.size(2) + options.chunk - 1) / options.chunk * options.chunk;
     const auto rows = x.sizes().slice(0, 3);
     const LshState state = {torch::empty({x.size(0), x.size(1), options.rounds * places},

@@ -1,4 +1,5 @@
 #include "attention_variants/ops/cuda/rows.h"
+#include "attention_variants/ops/heads.h"
 
 #include <ATen/autocast_mode.h>
 
@@ -35,11 +36,11 @@ PartSums part_sums(const torch::Tensor& parts, torch::Tensor& sum) {
 }  // namespace
 
 torch::Tensor as_rows(const torch::Tensor& x) {
-  return x.contiguous().view({x.numel() / x.size(-1), x.size(-1)});
+  return dense(x).view({x.numel() / x.size(-1), x.size(-1)});
 }
 
 torch::Tensor kept_mask(const torch::Tensor& mask, const torch::Tensor& x) {
-  return mask.defined() ? mask.contiguous() : torch::empty({0}, x.options().dtype(torch::kBool));
+  return mask.defined() ? dense(mask) : torch::empty({0}, x.options().dtype(torch::kBool));
 }
 const bool* mask_of(const torch::Tensor& kept) {
   return kept.numel() == 0 ? nullptr : kept.const_data_ptr<bool>();
@@ -51,7 +52,7 @@ torch::Tensor product_weight(const torch::Tensor& weight, torch::ScalarType type
 }
 
 torch::Tensor float_row(const torch::Tensor& parameter) {
-  return parameter.to(torch::kFloat).contiguous();
+  return dense(parameter.to(torch::kFloat));
 }
 
 torch::Tensor RowsStep::forward(const torch::Tensor& x, const torch::Tensor& bias,

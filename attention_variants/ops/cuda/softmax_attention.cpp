@@ -6,6 +6,7 @@
 #include "attention_variants/ops/cuda/heads.h"
 #include "attention_variants/ops/cuda/operators.h"
 #include "attention_variants/ops/cuda/softmax.h"
+#include "attention_variants/ops/heads.h"
 
 namespace lra::ops::cuda {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 constexpr int64_t kFewKeys = 256, kFewQueries = 128;
 
 torch::Tensor contiguous_mask(const torch::Tensor& mask) {
-  return mask.defined() ? mask.contiguous() : mask;
+  return mask.defined() ? dense(mask) : mask;
 }
 
 class SoftmaxFunction : public torch::autograd::Function<SoftmaxFunction> {

@@ -116,7 +116,8 @@ torch::Tensor landmark_matrix(const Landmarks& landmarks) {
 torch::Tensor landmark_inverse(const torch::Tensor& a, int64_t iterations, InverseStart start) {
   const NoAutocast guard(c10::autocast_dispatch_keyset);
   torch::Tensor norm = a.sum(-2).amax(-1);  // ‖A‖₁ [B,H]; ‖A‖∞ of a softmax is 1
-  norm = start == InverseStart::global ? norm.max() : norm.unsqueeze(-1).unsqueeze(-1);
+  const bool of_all = start == InverseStart::global && norm.numel() > 0;
+  norm = of_all ? norm.max() : norm.unsqueeze(-1).unsqueeze(-1);
   // It is at least 1 but for a sample with no landmark at all, whose A is zero.
   return iterative_inverse(a, a.transpose(-2, -1) / norm.clamp_min(0.5), iterations);
 }

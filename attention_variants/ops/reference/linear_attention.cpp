@@ -108,7 +108,7 @@ torch::Tensor largest_logit(const torch::Tensor& x, const torch::Tensor& w,
   const torch::Tensor largest =
       logits.detach().amax(-1).masked_fill(seen.logical_not().unsqueeze(1),
                                            -std::numeric_limits<double>::infinity());  // [B,H,N]
-  if (key_max == KeyMax::batch) {                                                      // [1,1,1,1]
+  if (key_max == KeyMax::batch && largest.numel() > 0) {                               // [1,1,1,1]
     const torch::Tensor at = largest.flatten().argmax(0, /*keepdim=*/true);
     const auto one = [&](const torch::Tensor& t) {
       return t.reshape({-1, t.size(3)}).index_select(0, at).view({1, 1, 1, t.size(3)});
