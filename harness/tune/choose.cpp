@@ -166,6 +166,15 @@ Table score_table(const TuneFile& file) {
       "then the first given",
       "left majority at: of each seed the step from which dev lies above its most frequent label",
       hours_text(file)};
+  std::vector<std::string> unlearned;
+  for (const ChosenPoint& one : file.chosen) {
+    if (one.learned == 0) unlearned.push_back(one.attention);
+  }
+  if (!unlearned.empty())
+    table.notes.push_back(
+        fmt::format("WARNING: no seed of what was chosen for {} left the most frequent label: the "
+                    "search says nothing of it",
+                    fmt::join(unlearned, ", ")));
   return table;
 }
 

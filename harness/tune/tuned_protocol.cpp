@@ -48,6 +48,14 @@ std::string choice_line(const TuneFile& file, const ChosenPoint& chosen) {
   return line;
 }
 
+// What a choice says of seeds that did not learn the task; no part of the protocol's name.
+std::string learned_text(const ChosenPoint& chosen) {
+  if (chosen.learned == 0)
+    return "; no seed left the most frequent label, so that the search says nothing of it";
+  if (chosen.learned == chosen.seeds) return "";
+  return fmt::format("; learned by {} of {} seeds", chosen.learned, chosen.seeds);
+}
+
 // A line of a choice without what it is of.
 std::string said_of(const std::string& line) {
   return std::string(strip(std::string_view(line).substr(line.find(':') + 1)));
@@ -101,8 +109,9 @@ fs::path write_protocol(const TuneFile& file, const fs::path& out) {
     const std::string entry = entry_name(parse_attention(chosen.attention));
     protocol = with_settings(std::move(protocol), file.task, entry, chosen.point);
     forget_choice(file.task, chosen, protocol);
-    protocol.choices.push_back(choice_line(file, chosen));
-    chosen_lines += protocol.choices.back() + "\n";
+    const std::string line = choice_line(file, chosen);
+    protocol.choices.push_back(line + learned_text(chosen));
+    chosen_lines += line + "\n";
   }
   // Runs of another search with other values are of another protocol.
   protocol.name += "-tuned-" + sha256(chosen_lines).substr(0, 8);

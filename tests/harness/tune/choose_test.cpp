@@ -171,7 +171,11 @@ TEST(TuneProtocol, HasWhatWasChosenAndSaysWhy) {
   ASSERT_EQ(tuned.choices.size(), before.choices.size() + 1);
   EXPECT_EQ(tuned.choices.back(),
             "nystrom on listops: optimizer.lr 0.2 by lra tune: mean dev accuracy 32.50 % over "
-            "seeds 0, 1, the highest of 3 points, under training.steps=9");
+            "seeds 0, 1, the highest of 3 points, under training.steps=9; no seed left the most "
+            "frequent label, so that the search says nothing of it");
+  EXPECT_TRUE(std::ranges::any_of(score_table(example(cells)).notes, [](const std::string& note) {
+    return note.starts_with("WARNING: no seed of what was chosen for nystrom left the most ");
+  }));
 }
 
 TEST(TuneProtocol, ForgetsWhatAnEarlierSearchChose) {
