@@ -17,6 +17,13 @@ py::module_& functions() {
   return *module;
 }
 
+// Ctrl-C: what called us from Python raises it at its end (interrupts_told of _modules.py).
+bool note_interrupt(const py::error_already_set& error) {
+  const bool interrupt = error.matches(PyExc_KeyboardInterrupt);
+  if (interrupt) functions().attr("_interrupted") = true;
+  return interrupt;
+}
+
 // What Python raised, as one of our errors; its text is whole. To be called with the GIL.
 [[noreturn]] void throw_as_ours(const py::error_already_set& error) {
   const std::string text = py::str(error.value());
@@ -24,6 +31,7 @@ py::module_& functions() {
     TORCH_CHECK_WITH(OutOfMemoryError, false, text);
   if (error.matches(functions().attr("WrongUse"))) throw UsageError(text);
   if (error.matches(functions().attr("Refused"))) throw Error(text);
+  note_interrupt(error);  // in our own Python code
   throw Error(std::string("lra's own Python code failed: ") + error.what());
 }
 
@@ -35,6 +43,19 @@ auto with_python(Work work) {
     return work();
   } catch (const py::error_already_set& error) {
     throw_as_ours(error);
+  }
+}
+
+// The same of our own functions that may be called twice: what Ctrl-C came in is done all the same.
+template <class Work>
+auto uninterrupted(Work work) {
+  const py::gil_scoped_acquire gil;
+  for (;;) {
+    try {
+      return work();
+    } catch (const py::error_already_set& error) {
+      if (!note_interrupt(error)) throw_as_ours(error);
+    }
   }
 }
 
@@ -119,7 +140,7 @@ class Host : public PythonHost {
   }
 
   torch::Tensor random_state() override {
-    return with_python(
+    return uninterrupted(
         [&] { return bytes_tensor(functions().attr("random_state")().cast<std::string>()); });
   }
 
@@ -127,11 +148,11 @@ class Host : public PythonHost {
     const torch::Tensor whole = state.cpu().contiguous();
     const std::string text(reinterpret_cast<const char*>(whole.data_ptr<uint8_t>()),
                            static_cast<size_t>(whole.numel()));
-    with_python([&] { functions().attr("set_random_state")(text); });
+    uninterrupted([&] { return functions().attr("set_random_state")(text); });
   }
 
   void seed(uint64_t seed) override {
-    with_python([&] { functions().attr("seed_generators")(seed); });
+    uninterrupted([&] { return functions().attr("seed_generators")(seed); });
   }
 
   void rethrow_raised() override {

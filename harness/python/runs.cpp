@@ -2,6 +2,7 @@
 #include <pybind11/stl.h>
 
 #include "attention_variants/base/text.h"
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/python_host.h"
 #include "harness/attend/predict.h"
 #include "harness/host/progress.h"
@@ -22,6 +23,23 @@ namespace {
 
 namespace py = pybind11;
 using unlocked = py::call_guard<py::gil_scoped_release>;
+
+// Buffers and generators are at its end as they were, however that is reached.
+class Rewound {
+ public:
+  Rewound(Model& model, torch::Device device) : pass_(model, device) {}
+  ~Rewound() {
+    try {
+      pass_.rewind();
+    } catch (const std::exception&) {  // to throw here would end the process
+    }
+  }
+  Rewound(const Rewound&) = delete;
+  Rewound& operator=(const Rewound&) = delete;
+
+ private:
+  RepeatablePass pass_;
+};
 
 struct Run : NativeModule<Model> {
   OpenedRun opened;
@@ -51,12 +69,12 @@ struct Run : NativeModule<Model> {
   std::tuple<int64_t, int64_t, double, std::string> evaluate(const std::string& split) {
     const host::Quiet quiet;
     // What an attention draws is the same each time, and the caller's generators stay as they are.
-    const RepeatablePass pass(*opened.model, device);
+    const Rewound rewound(*opened.model, device);
+    const ops::AutocastScope own = ops::AutocastScope::off(device);  // whatever the caller's
     seed_generators(opened.config.seed);
     const Evaluation made =
         lra::evaluate(*opened.model, evaluation_split(opened.data, opened.config, split),
                       opened.config, device, split);
-    pass.rewind();
     return {made.correct, made.count, made.loss, made.predictions_csv()};
   }
 };
@@ -64,10 +82,9 @@ struct Run : NativeModule<Model> {
 // CSV of what the model says of samples, one a line.
 std::string predict_lines(Run& run, const std::vector<std::string>& lines) {
   const host::Quiet quiet;
-  const RepeatablePass pass(*run.opened.model, run.device);
-  const std::string csv = lines_csv(lra::predict(run.opened, lines, run.device));
-  pass.rewind();
-  return csv;
+  const Rewound rewound(*run.opened.model, run.device);
+  const ops::AutocastScope own = ops::AutocastScope::off(run.device);
+  return lines_csv(lra::predict(run.opened, lines, run.device));
 }
 
 using Rows = std::vector<std::vector<std::string>>;

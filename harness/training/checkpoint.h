@@ -87,7 +87,12 @@ class RandomStates {
 class KeptRandomStates {
  public:
   explicit KeptRandomStates(torch::Device device) : states_(device) {}
-  ~KeptRandomStates() { states_.put_back(); }
+  ~KeptRandomStates() {
+    try {
+      states_.put_back();
+    } catch (const std::exception&) {  // to throw here would end the process
+    }
+  }
   KeptRandomStates(const KeptRandomStates&) = delete;
   KeptRandomStates& operator=(const KeptRandomStates&) = delete;
 

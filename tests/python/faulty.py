@@ -285,3 +285,29 @@ class Said(Right):
 
 class NoModule:
     pass
+
+
+class SetsThreads(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.set_num_threads(torch.get_num_threads() + 1)
+
+    def forward(self, x, mask):
+        return x
+
+
+class SetsType(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.set_default_dtype(torch.float64)
+
+    def forward(self, x, mask):
+        return x
+
+
+class NoSuper(torch.nn.Module):
+    def __init__(self):
+        self.width = 1
+
+    def forward(self, x, mask):
+        return x

@@ -356,6 +356,26 @@ class Objects(unittest.TestCase):
         self.assertIs(module._module.mean, before)
         self.assertGreater(float(before.abs().max()), 0)
 
+    def test_constructors_leave_threads_and_types(self):
+        threads = torch.get_num_threads()
+        for name, said in (
+            ("SetsThreads", f"__init__ set the number of threads to {threads + 1}"),
+            ("SetsType", "__init__ set torch's default type"),
+            ("NoSuper", r"call super\(\).__init__\(\) first|does not call super"),
+        ):
+            with self.assertRaisesRegex(_modules.Refused, f"{name}: .*{said}"):
+                made(name)
+            self.assertEqual(torch.get_num_threads(), threads)
+            self.assertIs(torch.get_default_dtype(), torch.float32)
+
+    def test_classes_of_one_name_stay_apart(self):
+        first, other = (type("Same", (torch.nn.Module,), {}) for _ in range(2))
+        names = [_modules.register(made) for made in (first, other)]
+        self.assertNotEqual(*names)
+        for name, expected in zip(names, (first, other), strict=True):
+            self.assertIs(_modules._registered[name, "Same"], expected)
+            _modules.forget(name, "Same")
+
     def test_constructors_draw_by_the_seed_and_leave_no_trace(self):
         random.seed(1)
         torch.manual_seed(1)

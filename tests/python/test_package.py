@@ -1,5 +1,6 @@
 """import lra: data, runs, records and the contract. pytest, or python3 -m unittest."""
 
+import copy
 import gc
 import importlib.util
 import json
@@ -22,6 +23,16 @@ import lra._runs
 from running import program
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+class Shifted(lra.Dataset):
+    def __init__(self, shift, folder):
+        super().__init__(folder, "train")
+        self.shift = shift
+
+    def __getitem__(self, i):
+        ids, label = super().__getitem__(i)
+        return ids.long() + self.shift, label
 
 
 class Data(unittest.TestCase):
@@ -97,6 +108,24 @@ class Data(unittest.TestCase):
         short = lra.generate("listops", 8, seed=5, length=20, min_length=10, max_length=60)
         batch = short.collate([short[i] for i in range(8)])
         self.assertEqual(batch.tokens.shape, (8, 20))
+
+    def test_copies_have_what_was_set(self):
+        """As what workers of a DataLoader get that are spawned."""
+        made = lra.generate("listops", 4, seed=1, min_length=10, max_length=60)
+        made.length, made.mask = 64, "none"
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        program(
+            *("data", "prepare", "listops", "--out", folder.name, "--train", "4", "--dev", "4"),
+            *("--test", "4", "--min-length", "10", "--max-length", "60"),
+        )
+        own = Shifted(1, os.path.join(folder.name, "listops"))
+        for data in (made, own):
+            for same in (copy.deepcopy(data), pickle.loads(pickle.dumps(data))):
+                self.assertEqual(vars(same).keys(), vars(data).keys())
+                batches = [one.collate([one[i] for i in range(4)]) for one in (data, same)]
+                for part, expected in zip(*batches, strict=True):
+                    self.assertTrue(torch.equal(part, expected))
 
     def test_images(self):
         images = lra.generate("pathfinder", 4, seed=1, resolution=32)
@@ -430,6 +459,27 @@ class Runs(unittest.TestCase):
         train = lra.dataset(os.path.join(self.data, "listops"), split="train")
         self.assertEqual(len(train), 96)
         self.assertEqual(repr(train), "<listops train: 96 samples of 10 classes>")
+
+    def test_is_the_runs_whatever_the_caller_computes_in(self):
+        run = lra.load_run(self.run_folder)
+        loss = run.evaluate()["loss"]
+        with torch.autocast("cpu", torch.bfloat16):
+            self.assertEqual(run.evaluate()["loss"], loss)
+        torch.set_default_dtype(torch.float64)
+        self.addCleanup(torch.set_default_dtype, torch.float32)
+        self.assertEqual(lra.load_run(self.run_folder, device=torch.device("cpu")).evaluate()["loss"], loss)
+        self.assertEqual(lra.check("linear").wrong, [])
+
+    def test_stays_where_it_is(self):
+        before = os.getcwd()
+        self.addCleanup(os.chdir, before)
+        os.chdir(self.folder.name)
+        run = lra.load_run("runs/x", data="data")
+        os.chdir(before)
+        self.assertEqual(len(run.metrics), 6)
+        self.assertEqual(len(run.dataset()), 50)
+        with self.assertRaisesRegex(lra.Error, "open the run again"):
+            copy.deepcopy(run.model)
 
     def test_predicts_of_lines_what_it_says_of_its_data(self):
         run = lra.load_run(self.run_folder)

@@ -1,5 +1,6 @@
 """lra.attention: the attentions of the C++ library as layers. lra.check: the contract."""
 
+import contextlib
 import copy
 import inspect
 import json
@@ -12,6 +13,9 @@ from lra import _lra, _modules
 from lra._native import NativeModule, check_seed
 
 
+_SEED = "_extra_state"  # the name of nn.Module's own
+
+
 class Attention(NativeModule):
     """A self-attention layer: projections to q, k and v, the attention, and the projection back.
 
@@ -19,10 +23,50 @@ class Attention(NativeModule):
     global generator of torch draws its weights at the start, and its dropout.
     """
 
-    def __init__(self, name: str, **context: Any) -> None:
-        super().__init__(_lra.Attention(attention=name, **context))
+    def __init__(
+        self,
+        name: str,
+        *,
+        dim: int,
+        heads: int,
+        head_dim: int | None = None,
+        max_length: int = 4096,
+        dropout: float = 0.0,
+        bias: bool = True,
+        seed: int | None = None,
+    ) -> None:
+        """As lra.attention()."""
+        sizes = {"dim": dim, "heads": heads, "head_dim": head_dim, "max_length": max_length}
+        for argument, size in sizes.items():
+            if size is not None and size < 1:
+                raise _lra.UsageError(f"{argument} should be at least 1, not {size}")
+        if not 0 <= dropout < 1:
+            raise _lra.UsageError(f"dropout should be at least 0 and less than 1, not {dropout}")
+        if seed is None:
+            seed = int(torch.randint(2**63 - 1, ()))
+        check_seed(seed)
+        if head_dim is None:
+            if dim % heads != 0:
+                raise _lra.UsageError(
+                    f"dim={dim} cannot be shared by heads={heads} evenly; give head_dim"
+                )
+            head_dim = dim // heads
+        context = dict(
+            dim=dim,
+            heads=heads,
+            head_dim=head_dim,
+            max_length=max_length,
+            dropout=dropout,
+            bias=bias,
+            seed=seed,
+        )
+        with _modules.interrupts_told():
+            native = _lra.Attention(attention=name, **context)
+        super().__init__(native)
         self.name = name
         self._context = context
+        # It draws tables beside its tensors: state_dict() holds the seed of them too.
+        self._seeded = self._native.drawn_tables() or "redraw" in self._modules
 
     @property
     def options(self) -> dict[str, Any]:
@@ -37,7 +81,15 @@ class Attention(NativeModule):
         self._keep_tensors()
         self._check_capture(x)
         self._check_repeat()
-        return self._native.forward(x, _mask(x, 1, mask))
+        if x.dim() != 3:
+            raise _lra.Error(f"x should be [B,N,D], not {list(x.shape)}")
+        device = x.device.type
+        if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.float16:
+            raise _lra.Error(
+                f"{self.name} takes no autocast to float16; give torch.autocast dtype=torch.bfloat16"
+            )
+        with self._interrupts():
+            return self._native.forward(x, _mask(x, 1, mask))
 
     def attend(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None = None
@@ -46,7 +98,15 @@ class Attention(NativeModule):
         self._keep_tensors()
         self._check_capture(q)
         self._check_repeat()
-        return self._native.attend(q, k, v, _mask(q, 2, mask))
+        if q.dim() != 4:
+            raise _lra.Error(f"q should be [B,H,N,d], not {list(q.shape)}")
+        with self._interrupts():
+            return self._native.attend(q, k, v, _mask(q, 2, mask))
+
+    def _interrupts(self):
+        """Ctrl-C in a class of the user's is a KeyboardInterrupt to the caller, too."""
+        own = self.name.startswith("python:")
+        return _modules.interrupts_told() if own else contextlib.nullcontext()
 
     def _check_capture(self, x: torch.Tensor) -> None:
         """Kernels of ours get the seed of a dropout from the host: a replay would have the same."""
@@ -71,7 +131,7 @@ class Attention(NativeModule):
         return ", ".join([repr(self.name)] + [f"{k}={v}" for k, v in self._context.items()])
 
     def __reduce__(self):
-        left_out = ("_native", "_places", "_parts")
+        left_out = ("_native", "_native_mode", "_places", "_parts")
         state = {k: v for k, v in self.__dict__.items() if k not in left_out}
         return _remake, (type(self), self.name, self._context), state
 
@@ -80,30 +140,29 @@ class Attention(NativeModule):
         super().__setstate__(state)
         self._take_places(native)
         native.train(self.training)
+        self._native_mode = self.training
+        self._seeded = native.drawn_tables() or "redraw" in self._modules
 
+    def _save_to_state_dict(self, destination, prefix, keep_vars):
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        if self._seeded:
+            seed = self._context["seed"]
+            destination[prefix + _SEED] = torch.tensor(seed if seed < 2**63 else seed - 2**64)
 
-class SeededAttention(Attention):
-    """One that draws tables beside its tensors: its state_dict holds the seed of them too."""
-
-    def get_extra_state(self) -> torch.Tensor:
-        seed = self._context["seed"]
-        return torch.tensor(seed if seed < 2**63 else seed - 2**64)
-
-    def set_extra_state(self, state: Any) -> None:
-        seed, own = int(state) % 2**64, self._context["seed"]
+    def _load_from_state_dict(self, state_dict, prefix, local, strict, missing, unexpected, errors):
+        key, own = prefix + _SEED, self._context["seed"]
+        has_seed = self._seeded and key in state_dict  # dicts of before lack it
+        seed = int(state_dict[key]) % 2**64 if has_seed else own
         if seed != own:
             raise _lra.Error(
                 f"{self.name} draws tables from its seed: this layer was made with {own}, and what "
                 f"is loaded with {seed}; make it by lra.attention(..., seed={seed})"
             )
-
-    def _load_from_state_dict(self, state_dict, prefix, local, strict, missing, unexpected, errors):
         super()._load_from_state_dict(
             state_dict, prefix, local, strict, missing, unexpected, errors
         )
-        # Dicts of before it was held are loaded as they were.
-        if (key := prefix + "_extra_state") in missing:
-            missing.remove(key)
+        if has_seed and key in unexpected:
+            unexpected.remove(key)
 
 
 def _mask(x: torch.Tensor, axis: int, mask: torch.Tensor | None) -> torch.Tensor:
@@ -139,22 +198,7 @@ def attention(
     are drawn. Of attentions that draw tables besides (reformer, bigbird, skyformer, performer that
     redraws) state_dict() holds it, and a layer of another seed refuses to load that. Raises lra.UsageError on an unknown name or option, and on a number out of range.
     """
-    sizes = {"dim": dim, "heads": heads, "head_dim": head_dim, "max_length": max_length}
-    for argument, size in sizes.items():
-        if size is not None and size < 1:
-            raise _lra.UsageError(f"{argument} should be at least 1, not {size}")
-    if not 0 <= dropout < 1:
-        raise _lra.UsageError(f"dropout should be at least 0 and less than 1, not {dropout}")
-    if seed is None:
-        seed = int(torch.randint(2**63 - 1, ()))
-    check_seed(seed)
-    if head_dim is None:
-        if dim % heads != 0:
-            raise _lra.UsageError(
-                f"dim={dim} cannot be shared by heads={heads} evenly; give head_dim"
-            )
-        head_dim = dim // heads
-    layer = Attention(
+    return Attention(
         name,
         dim=dim,
         heads=heads,
@@ -164,9 +208,6 @@ def attention(
         bias=bias,
         seed=seed,
     )
-    if layer._native.drawn_tables() or "redraw" in layer._modules:
-        layer.__class__ = SeededAttention
-    return layer
 
 
 class Check:
@@ -241,7 +282,12 @@ def check(
         name = attention
     try:
         # The clauses on gradients ask for them, whatever the caller computes without.
-        with torch.inference_mode(False), torch.enable_grad(), _modules.interrupts_told():
+        with (
+            torch.inference_mode(False),
+            torch.enable_grad(),
+            _modules.float32_by_default(),
+            _modules.interrupts_told(),
+        ):
             record = _lra.check(
                 attention=name,
                 own_class=own_class,

@@ -57,6 +57,7 @@ class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
         self.folder, self.split, self.length = os.path.abspath(folder), split, length
         self.mask, self.cut, self.brackets = mask, cut, brackets
         self.task = os.path.basename(self.folder)
+        self._opened_by = (self.folder, split, length, mask, cut, brackets)
         self._data = _lra.Data(os.path.dirname(self.folder), self.task, split, brackets)
         self.manifest: dict[str, Any] = json.loads(self._data.manifest())
         self.classes: int = self.manifest["classes"]
@@ -102,12 +103,14 @@ class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
         return f"<{self.task} {self.split}: {len(self)} samples of {self.classes} classes{stand_in}>"
 
     def __reduce__(self):
-        how = (self.length, self.mask, self.cut, self.brackets)
-        return type(self), (self.folder, self.split, *how)
+        return _remade, (type(self), Dataset, self._opened_by), self._state()
+
+    def _state(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_data"}
 
 
 class _Generated(Dataset):
-    """One in a folder of its own, which goes with it."""
+    """One in a folder of its own, which goes with it. Unpickled it is made anew, as in each worker that is spawned."""
 
     def __init__(self, task: str, options: dict[str, Any], length: int | None) -> None:
         self._made_by = (task, options, length)
@@ -116,7 +119,14 @@ class _Generated(Dataset):
             super().__init__(os.path.join(out, task), "train", length)  # stays mapped
 
     def __reduce__(self):
-        return type(self), self._made_by
+        return _remade, (type(self), _Generated, self._made_by), self._state()
+
+
+def _remade(cls, base, arguments):
+    """One of the class as `base` makes it; what was set on it since is the state of the copy."""
+    made = cls.__new__(cls)
+    base.__init__(made, *arguments)
+    return made
 
 
 def dataset(

@@ -9,32 +9,37 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import itertools
 import json
 import os
-import random
 import sys
+import threading
 import traceback
 import types
 
 import torch
 
+from lra._generators import float32_by_default, random_state, seed_generators, set_random_state  # noqa: F401
 from lra._imports import as_on_disk, folder_beside, folder_of, imports_from, modules_beside
 from lra._objects import EXTRA_STATE, SHARED, extra_state, own_buffers, own_modules, shared_parameter
 
 NAMED = ("file", "class", "sha256", "imports_sha256")  # options that name the class; the others are keywords
+THREADS = "set the number of threads to {}; leave it, --threads says it"
+DEFAULT_TYPE = "set torch's default type; leave it, and give `dtype` where tensors are made"
 OFFERED = ("dim", "heads", "head_dim", "max_length", "dropout", "seed")
 
 _loaded: dict = {}  # (file, sha256) -> (module, modules_beside() when it was loaded)
 _registered: dict = {}  # (file, class) -> a class that was given and not named
+_numbers, _lock = itertools.count(2), threading.Lock()  # of registered classes
 _files: set = set()  # of users' sources: frames in other files are left out of tracebacks
 _called = "python"  # the class that was called last: a backward function is probably its own
-_calling = 0  # calls of forward that run
+_calls = threading.local()  # .running: calls of forward that run in this thread
 _interrupted = False  # by Ctrl-C, within what a user's code was asked for
 
 
 def _refuse_forks(event, _):
     """A copy made within forward would go on with the training, without LibTorch's threads."""
-    if _calling and event in ("os.fork", "os.forkpty"):
+    if getattr(_calls, "running", 0) and event in ("os.fork", "os.forkpty"):
         raise RuntimeError(
             "forward may not fork this process, whose threads a fork lacks; start processes by "
             "`subprocess` or the method `spawn`, or in __init__"
@@ -108,12 +113,15 @@ def _told_by(where):
 
 @contextlib.contextmanager
 def interrupts_told():
-    """Raises KeyboardInterrupt at its end where a user's code was interrupted by it within."""
+    """Raises KeyboardInterrupt at its end, or in place of an error, where a user's code was interrupted within."""
     global _interrupted
-    _interrupted = False
-    yield
-    if _interrupted:
-        raise KeyboardInterrupt
+    around, _interrupted = _interrupted, False
+    try:
+        yield
+    finally:
+        within, _interrupted = _interrupted, around
+        if within:
+            raise KeyboardInterrupt from None
 
 
 def _path(options):
@@ -159,7 +167,10 @@ def _source(options):
 def register(made):
     """The `file` of a class that has been defined already, for options that name it."""
     file = f"<{made.__module__}>"
-    _registered[file, made.__name__] = made
+    with _lock:
+        while (file, made.__name__) in _registered:  # another thread's, of the same name
+            file = f"<{made.__module__}, {next(_numbers)}>"
+        _registered[file, made.__name__] = made
     if spec := getattr(sys.modules.get(made.__module__), "__file__", None):
         _files.add(os.path.abspath(spec))
     return file
@@ -350,15 +361,15 @@ class Made:
             self._module.train(on)
 
     def call(self, *inputs):
-        global _called, _calling
+        global _called
         _called = self._where
-        _calling += 1
+        _calls.running = getattr(_calls, "running", 0) + 1
         before = self._outside() if self._looks > 0 else None
         try:
             with _told_by(self._where), self._copies_of_buffers():
                 out = self._module(*inputs)
         finally:
-            _calling -= 1
+            _calls.running -= 1
         if not isinstance(out, torch.Tensor):
             raise Refused(f"{self._where}: forward should return one tensor, not {_kind(out)}")
         if before is not None:
@@ -384,10 +395,7 @@ class Made:
         (threads, state), (threads_now, state_now) = before, self._outside()
         if threads_now != threads:
             torch.set_num_threads(threads)
-            raise Refused(
-                f"{self._where}: forward set the number of threads to {threads_now}; leave it, "
-                "--threads says it"
-            )
+            raise Refused(f"{self._where}: forward {THREADS.format(threads_now)}")
         if self._random is not None:
             began, ended = self._random
             if not torch.equal(began, state) and torch.equal(ended, state_now):
@@ -448,14 +456,22 @@ def make(options_json, offered_json):
         )
     keywords = _keywords(made, options, offered)
     before, cpu = random_state(), torch.random.get_rng_state()
+    threads = torch.get_num_threads()
     try:
         seed_generators(offered["seed"])
         torch.random.default_generator.manual_seed(offered["seed"])
-        with _told_by(where):
+        with float32_by_default(), _told_by(where):
             module = made(**keywords)
+            if torch.get_default_dtype() != torch.float32:
+                raise Refused(f"{where}: __init__ {DEFAULT_TYPE}")
     finally:
         torch.random.set_rng_state(cpu)
         set_random_state(before)
+    if (set_to := torch.get_num_threads()) != threads:
+        torch.set_num_threads(threads)
+        raise Refused(f"{where}: __init__ {THREADS.format(set_to)}")
+    if "_modules" not in vars(module):
+        raise Refused(f"{where}: __init__ does not call super().__init__(); call it first")
     if part := extra_state(module):
         raise Refused(f"{where}: {part} {EXTRA_STATE}")
     if name := shared_parameter(module):
@@ -464,33 +480,8 @@ def make(options_json, offered_json):
     return Made(module, _takes_heads(made, where), where)
 
 
-def random_state():
-    """The state of `random`, and of NumPy's legacy generator where it is loaded, as JSON."""
-    state = {"random": random.getstate()}
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        name, key, *rest = numpy.random.get_state()
-        state["numpy"] = [name, key.tolist(), *rest]
-    return json.dumps(state)
-
-
-def set_random_state(text):
-    state = json.loads(text)
-    version, words, gauss = state["random"]
-    random.setstate((version, tuple(words), gauss))
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and "numpy" in state:
-        numpy.random.set_state(tuple(state["numpy"]))
-
-
-def seed_generators(seed):
-    """Python's and NumPy's generators; torch's are the caller's."""
-    random.seed(seed)
-    numpy = sys.modules.get("numpy")
-    if numpy is not None:
-        numpy.random.seed(seed % 2**32)
-
-
 def raised_in_backward(error, trace):
     """What a backward function raised, in one line."""
+    global _interrupted
+    _interrupted |= isinstance(error, KeyboardInterrupt)
     return f"{_called}: {_told(error, trace)}"

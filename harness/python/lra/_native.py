@@ -17,12 +17,27 @@ def check_seed(seed: int) -> None:
         raise _lra.UsageError(f"seed should be from 0 to 2**64 - 1, not {seed}")
 
 
+def _never_called(self, *_, **__):
+    raise _lra.Error("it is a name for tensors, never called: put hooks on the whole layer")
+
+
+class Part(nn.Module):
+    """A name for tensors of a C++ module, which computes as a whole."""
+
+    forward = _never_called
+    register_forward_hook = _never_called
+    register_forward_pre_hook = _never_called
+    register_full_backward_hook = _never_called
+    register_full_backward_pre_hook = _never_called
+
+
 class NativeModule(nn.Module):
     """Registers the tensors of a C++ module under their paths: they are the same tensors."""
 
     def __init__(self, native: Any) -> None:
         super().__init__()
         self._native = native
+        self._native_mode = self.training  # of the C++ module
         self._places: list[tuple[dict[str, Any], str, torch.Tensor]] = []
         self._parts: list[tuple[dict[str, Any], str, nn.Module]] = []
         for path, tensor, trained in native.tensors():
@@ -30,7 +45,7 @@ class NativeModule(nn.Module):
             *folders, name = path.split(".")
             for folder in folders:
                 if folder not in owner._modules:
-                    owner.add_module(folder, nn.Module())
+                    owner.add_module(folder, Part())
                     self._parts.append((owner._modules, folder, owner._modules[folder]))
                 owner = owner._modules[folder]  # type: ignore[assignment]
             if trained:
@@ -71,14 +86,24 @@ class NativeModule(nn.Module):
             self._places.append((place, name, tensor))
 
     def _keep_tensors(self) -> None:
-        """The C++ module computes with its own tensors: others in their places would do nothing."""
+        """The C++ module computes with its own tensors: others in their places would do nothing.
+
+        It follows `training`, however that was set.
+        """
         if torch.jit.is_tracing():
             raise _lra.Error("such a layer cannot be traced: its operators are not torch's")
+        if self._native_mode != self.training:
+            self.train(self.training)
         for parts, name, part in self._parts:
             if parts.get(name) is not part:
                 raise _lra.Error(
                     f"{name} was replaced by another module, which would do nothing; change its "
                     "tensors by copy_(), or put a layer of your own around this one"
+                )
+            if part.training != self.training:
+                raise _lra.Error(
+                    f"{name} was put into {'training' if part.training else 'evaluation'} mode "
+                    "alone, which would do nothing; call train() or eval() of the whole layer"
                 )
         for place, name, tensor in self._places:
             if place.get(name) is not tensor:
@@ -98,4 +123,5 @@ class NativeModule(nn.Module):
     def train(self, mode: bool = True):
         super().train(mode)
         self._native.train(mode)
+        self._native_mode = mode
         return self

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from lra import _lra
+from lra import _lra, _modules
 from lra._data import Dataset
 from lra._native import NativeModule
 
@@ -43,7 +43,14 @@ class TrainedModel(NativeModule):
             mask = tokens != 0 if zero_is_padding else torch.ones_like(tokens, dtype=torch.bool)
         if tokens.dim() == 2:
             tokens, mask = tokens.unsqueeze(1), mask.unsqueeze(1)
-        return self._native.forward(tokens, mask)
+        with _modules.interrupts_told():
+            return self._native.forward(tokens, mask)
+
+    def __copy__(self):
+        raise _lra.Error("a run's model is one: open the run again, or take its state_dict()")
+
+    def __deepcopy__(self, memo):
+        return self.__copy__()
 
     def __reduce__(self):
         raise TypeError("a run's model stays in its folder: keep the path, or its state_dict()")
@@ -57,10 +64,12 @@ class Run:
     """
 
     def __init__(self, path, data, checkpoint, device) -> None:
-        self.path = os.fspath(path)
+        self.path = os.path.abspath(path)
+        data = os.path.abspath(data) if os.fspath(data) else ""
         self._model: TrainedModel | None = None
         if checkpoint is not None:
-            native = _lra.Run(self.path, os.fspath(data), checkpoint, device)
+            with _modules.float32_by_default(), _modules.interrupts_told():
+                native = _lra.Run(self.path, data, checkpoint, str(device))
             self._model = TrainedModel(native)
             self._model.eval()
         config = self._read("config.json")
@@ -68,7 +77,7 @@ class Run:
             raise _lra.Error(f"{self.path} is not a run folder (no config.json)")
         self.config: dict[str, Any] = config
         self.result: dict[str, Any] | None = self._read("result.json")
-        self._data = os.fspath(data) or self.config["data"]["directory"]
+        self._data = data or self.config["data"]["directory"]
 
     @property
     def model(self) -> TrainedModel:
@@ -113,7 +122,8 @@ class Run:
 
     def evaluate(self, split: str = "test") -> dict[str, Any]:
         """`accuracy`, `correct`, `count`, `loss`, and `predictions`, a row a sample."""
-        correct, count, loss, predictions = self.model._native.evaluate(split)
+        with _modules.float32_by_default(), _modules.interrupts_told():
+            correct, count, loss, predictions = self.model._native.evaluate(split)
         return {
             "accuracy": correct / count,
             "correct": correct,
@@ -131,8 +141,9 @@ class Run:
         """
         if isinstance(samples, (str, bytes)):
             raise TypeError("samples should be a list of str or bytes, not one alone")
-        rows = csv.DictReader(io.StringIO(self.model._native.predict(list(samples))))
-        return _frame(_typed(rows))
+        with _modules.float32_by_default(), _modules.interrupts_told():
+            rows = self.model._native.predict(list(samples))
+        return _frame(_typed(csv.DictReader(io.StringIO(rows))))
 
     def __repr__(self) -> str:
         at = "no checkpoint" if self._model is None else f"step {self.step}"
@@ -144,7 +155,7 @@ def load_run(
     *,
     data: str | os.PathLike = "",
     checkpoint: str | None = "best",
-    device: str = "cpu",
+    device: str | torch.device = "cpu",
 ) -> Run:
     """Opens a run folder of `lra train` at a checkpoint, "best" or "last".
 

@@ -1,0 +1,46 @@
+"""Python's and NumPy's generators, and what else a user's code may change for all."""
+
+import contextlib
+import json
+import random
+import sys
+
+import torch
+
+
+def random_state():
+    """The state of `random`, and of NumPy's legacy generator where it is loaded, as JSON."""
+    state = {"random": random.getstate()}
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        name, key, *rest = numpy.random.get_state()
+        state["numpy"] = [name, key.tolist(), *rest]
+    return json.dumps(state)
+
+
+def set_random_state(text):
+    state = json.loads(text)
+    version, words, gauss = state["random"]
+    random.setstate((version, tuple(words), gauss))
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and "numpy" in state:
+        numpy.random.set_state(tuple(state["numpy"]))
+
+
+def seed_generators(seed):
+    """Python's and NumPy's generators; torch's are the caller's."""
+    random.seed(seed)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(seed % 2**32)
+
+
+@contextlib.contextmanager
+def float32_by_default():
+    """The C++ library makes its tensors in torch's default type, which a caller may have set."""
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(default)
