@@ -68,8 +68,8 @@ struct AccuracyCell {
   std::vector<double> percents() const;
   double percent() const;            // their mean
   std::optional<double> sd() const;  // over at least two seeds
-  /// Wilson's interval of one run, Student's of the mean over several, which is no narrower than
-  /// the sampling of the test set (stats::seeds_interval); 95 %, in per cent.
+  /// Wilson's interval of one run, that of the mean over several by the seeds and the sampling of
+  /// the test set that they share (stats::seeds_interval); 95 %, in per cent.
   stats::Interval interval() const;
   /// What ranks of the seeds are of: percents(), and of those that diverged less than any.
   std::vector<double> ranked() const;
@@ -100,5 +100,9 @@ const Published* nearest(const RecipeGroup& group, std::span<const Published> re
 /// Whether the checkpoint that was tested was chosen by its accuracy on the test set:
 /// evaluation.dev is "test" and evaluation.select_after leaves a choice.
 bool chosen_on_test(const Result& result);
+/// What that means, for a note.
+inline constexpr const char* kChosenOnTest =
+    "chosen on test: evaluation.dev is the test set here, so the best checkpoint is the one with "
+    "the best test accuracy";
 
 }  // namespace lra

@@ -74,13 +74,19 @@ std::vector<const Result*> finished(const char* which, std::span<const Result> r
                                     std::vector<std::string>& notes) {
   std::vector<const Result*> kept;
   for (const Result& r : runs) {
-    const auto same_seed = [&r](const Result* other) {
+    const auto repeated = std::ranges::find_if(kept, [&r](const Result* other) {
       return other->seed == r.seed && of_one_variant(*other, r);
-    };
+    });
     if (r.status != Status::ok || !r.test) {
       notes.push_back(fmt::format("left out: {} is {}", r.path, r.ending()));
-    } else if (std::ranges::any_of(kept, same_seed)) {
+    } else if (repeated != kept.end() && (*repeated)->test->correct == r.test->correct) {
       notes.push_back(fmt::format("left out: {} repeats seed {}", r.path, r.seed));
+    } else if (repeated != kept.end()) {
+      notes.push_back(fmt::format(
+          "WARNING: seed {} ran more than once and came to {:.2f} % ({}) and {:.2f} % ({}); the "
+          "first counts",
+          r.seed, 100 * (*repeated)->test->accuracy, (*repeated)->path, 100 * r.test->accuracy,
+          r.path));
     } else if (r.data.fingerprint.empty()) {
       refuse(fmt::format(
           "{} does not say which data it is of (data.fingerprint): it compares with nothing",
@@ -178,18 +184,30 @@ void compare_costs(RunComparison& c) {
                     fmt::join(machines, "; ")));
     return;
   }
+  std::string unknown;
+  double others = 0;
+  bool load_known = true;
+  for (const ComparedSide* side : {&c.a, &c.b}) {
+    for (const Result* r : side->runs) {
+      if (!knows_threads(*r)) unknown = r->path;
+      if (r->training.noisy()) others = std::max(others, *r->training.others);
+      load_known = load_known && (r->training.others || !r->machine.gpu.empty());
+    }
+  }
+  if (!unknown.empty()) {
+    c.notes.push_back(fmt::format(
+        "time and memory are not compared: {} does not say how many threads it had", unknown));
+    return;
+  }
   const auto ratio = [](const ComparedSide& over, const ComparedSide& under, auto which) {
     const auto a = over.median_cost(which), b = under.median_cost(which);
     return a && b ? std::optional(*a / *b) : std::nullopt;
   };
   c.time_ratio = ratio(c.b, c.a, &TrainingCost::steps_per_second);
   c.memory_ratio = ratio(c.a, c.b, &TrainingCost::peak_memory_mib);
-  double others = 0;
-  for (const ComparedSide* side : {&c.a, &c.b}) {
-    for (const Result* r : side->runs) {
-      if (r->training.noisy()) others = std::max(others, *r->training.others);
-    }
-  }
+  if (c.time_ratio && !load_known)
+    c.notes.emplace_back(
+        "what else ran while these trained is not known: the speeds may say as much of that");
   if (c.time_ratio && others > 0)
     c.notes.push_back(
         fmt::format("others took up to {:.0f} % of the processors' time while these trained: the "
@@ -281,16 +299,25 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
   const auto of_a = predictions_of(c.a, c.notes);
   const auto of_b = of_a.empty() ? of_a : predictions_of(c.b, c.notes);
   if (!of_a.empty() && !of_b.empty() && of_same_examples(c.a, c.b, c.notes)) {
-    c.bootstrap = paired_bootstrap(of_a, of_b);
+    const bool single = of_a.size() == 1 && of_b.size() == 1;
+    const PairedCounts counts = single ? paired_counts(*of_a[0], *of_b[0]) : PairedCounts();
+    if (!single || counts.differing() >= kLeastDiffering) {
+      c.bootstrap = paired_bootstrap(of_a, of_b);
+    } else {
+      c.notes.push_back(fmt::format("no bootstrap: the runs differ on {} example{}, fewer than {}",
+                                    counts.differing(), counts.differing() == 1 ? "" : "s",
+                                    kLeastDiffering));
+    }
     // McNemar's test takes examples for independent.
-    if (of_a.size() == 1 && of_b.size() == 1 && of_a[0]->samples.empty()) {
-      c.counts = paired_counts(*of_a[0], *of_b[0]);
-      c.mcnemar = stats::mcnemar_p(c.counts->only_a, c.counts->only_b);
+    if (single && of_a[0]->samples.empty()) {
+      c.counts = counts;
+      c.mcnemar = stats::mcnemar_p(counts.only_a, counts.only_b);
     }
   }
   compare_seeds(c);
   compare_costs(c);
   note_learning(c, baseline);
+  if (std::ranges::any_of(all, chosen_on_test)) c.notes.push_back(kChosenOnTest);
   for (std::string& note : contract_notes(group)) c.notes.push_back(std::move(note));
   if (!group.synthetic.empty()) c.notes.emplace_back("synthetic: stand-in data");
   for (const auto& [task, variant] : group.variants)

@@ -1,4 +1,5 @@
 // A comparison for other programs.
+#include "results/analysis/changed_settings.h"
 #include "results/analysis/compare_runs.h"
 
 namespace lra {
@@ -22,11 +23,12 @@ json side_json(const ComparedSide& side) {
 }  // namespace
 
 json comparison_json(const RunComparison& c) {
-  const Result& any = *c.a.runs[0];
+  Result any = *c.a.runs[0];
+  forget_budget(any);  // as compare_runs()
   json value = {{"schema", kCompareSchema},
                 {"task", c.task},
                 {"protocol", any.protocol},
-                {"overridden", any.overridden()},
+                {"overridden", overridden_settings(any)},
                 {"synthetic", any.data.synthetic},
                 {"fingerprint", any.data.fingerprint},
                 {"a", side_json(c.a)},

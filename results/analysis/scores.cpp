@@ -14,7 +14,8 @@ bool usable(double value) { return value > 1e-12 && value < 1e15; }
 // Samples a second; nothing where the record does not say.
 std::optional<double> speed_of(const Result& r) {
   const json::json_pointer at("/training/batch");
-  if (!r.config.contains(at) || !r.config.at(at).is_number() || !r.training.steps_per_second)
+  if (!r.config.contains(at) || !r.config.at(at).is_number() || !r.training.steps_per_second ||
+      !knows_threads(r))
     return std::nullopt;
   return r.config.at(at).get<double>() * *r.training.steps_per_second;
 }

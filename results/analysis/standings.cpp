@@ -15,14 +15,16 @@ void test_predictions(const Predictions& cell, const Predictions& best, Standing
     standing.reason = "predictions of other examples";
     return;
   }
-  const Predictions *ours = &cell, *theirs = &best;
-  const stats::Interval ci = paired_bootstrap({&ours, 1}, {&theirs, 1});
-  standing.ci95 = stats::Interval{100 * ci.low, 100 * ci.high};
+  const PairedCounts counts = paired_counts(cell, best);
+  if (counts.differing() >= kLeastDiffering) {
+    const Predictions *ours = &cell, *theirs = &best;
+    const stats::Interval ci = paired_bootstrap({&ours, 1}, {&theirs, 1});
+    standing.ci95 = stats::Interval{100 * ci.low, 100 * ci.high};
+  }
   if (!cell.samples.empty()) {
     standing.reason = "positions of a sample are not independent";
     return;
   }
-  const PairedCounts counts = paired_counts(cell, best);
   standing.test = "McNemar";
   standing.p = stats::mcnemar_p(counts.only_a, counts.only_b);
 }
@@ -40,8 +42,8 @@ void test_ranks(const std::vector<double>& cell, const std::vector<double>& best
 
 void test(const AccuracyCell& cell, const AccuracyCell& best, Standing& standing) {
   const LearningTest learning{.a = best.learned_count(), .b = cell.learned_count()};
-  if (standing.difference > 0) {
-    standing.reason = cell.diverged_text();  // else it would be the best
+  if (standing.difference > 0) {  // else it would be the best
+    standing.reason = cell.diverged > 0 ? cell.diverged_text() : "it did not learn the task";
   } else if (learning.decides()) {
     if (learning.enough_seeds()) {
       test_ranks(cell.ranked(), best.ranked(), standing);
@@ -108,7 +110,7 @@ std::vector<Standing> standings(const AccuracyCells& cells) {
   for (const auto& [task, rows] : tasks) {
     const AccuracyCell* best = nullptr;
     for (const auto& [row, cell] : rows) {
-      if (cell->diverged > 0) continue;
+      if (cell->diverged > 0 || cell->learned.empty()) continue;
       if (best == nullptr || cell->percent() > best->percent()) best = cell;
     }
     if (rows.size() < 2 || best == nullptr) continue;

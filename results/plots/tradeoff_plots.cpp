@@ -61,7 +61,8 @@ TradeoffCosts tradeoff_costs(const RecipeGroup& group) {
       auto& [seconds, mib, noisy] = machines[machine_setting_text(*r)];
       noisy |= r->training.noisy();
       const auto rate = r->training.steps_per_second, peak = r->training.peak_memory_mib;
-      if (rate && *rate > 1 / kDrawable && *rate < kDrawable) seconds.push_back(1000 / *rate);
+      if (rate && knows_threads(*r) && *rate > 1 / kDrawable && *rate < kDrawable)
+        seconds.push_back(1000 / *rate);
       if (peak && *peak > 1 / kDrawable && *peak < kDrawable) mib.push_back(*peak);
     }
     for (const auto& [machine, costs] : machines) {

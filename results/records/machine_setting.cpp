@@ -7,11 +7,18 @@
 
 namespace lra {
 
+bool knows_threads(const Result& result) {
+  return result.training.threads || !result.machine.gpu.empty();
+}
+
 std::string machine_setting_text(const Result& result) {
   std::string text = machine_text(result.machine);
   const TrainingCost& cost = result.training;
-  if (cost.threads)
+  if (cost.threads) {
     text += fmt::format(", {} thread{}", *cost.threads, *cost.threads == 1 ? "" : "s");
+  } else if (!knows_threads(result)) {
+    text += ", threads not known";
+  }
   if (cost.processes > 1) text += fmt::format(", {} processes ({})", cost.processes, cost.engine);
   // Why steps were launched one by one makes none faster.
   if (!cost.execution.empty())

@@ -203,7 +203,11 @@ PretrainingRecord parse_pretraining_record(const json& value);
 /// machine_text of what a run was trained on, with what else decides its costs and not its
 /// accuracy: ", 2 threads", ", 4 processes (mpi)" where there were several, ", graph steps" on a
 /// GPU, ", kernels avx2" on a CPU, or ", kernels reference" and ", batch in parts of 8" where the
-/// configuration says so. Costs compare where it is equal.
+/// configuration says so. Costs compare where it is equal and threads are known; ", threads not
+/// known" where they are not.
 std::string machine_setting_text(const Result& result);
+
+/// False of a record of before on a CPU: its speed compares with none.
+bool knows_threads(const Result& result);
 
 }  // namespace lra

@@ -41,7 +41,7 @@ std::string cell_signs(const Table& table) {
   std::string text;
   if (any(" n="))
     text +=
-        " n: seeds, over which the interval is Student's, no narrower than Wilson's of their mean; "
+        " n: seeds, whose interval is by them and by the sampling of their test set; "
         "else it is Wilson's of one run.";
   if (any("/")) text += " (2/3: x): as many learned the task, and their mean is x.";
   if (any(kUnlearnedMark)) text += fmt::format(" {}: not learned.", kUnlearnedMark);

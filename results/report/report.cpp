@@ -50,21 +50,6 @@ json tables_json(const std::vector<Table>& tables) {
   return value;
 }
 
-// The long form of the training tables, which have the same columns each.
-Table training_long(const std::vector<Table>& tables) {
-  Table all{
-      .title = "Training cost", .columns = {{"setting", Align::kLeft}}, .rows = {}, .notes = {}};
-  for (const Table& table : tables) {
-    if (all.columns.size() == 1)
-      all.columns.insert(all.columns.end(), table.columns.begin(), table.columns.end());
-    for (const auto& row : table.rows) {
-      all.rows.push_back({table.title});
-      for (const std::string& cell : row) all.rows.back().push_back(cell == "–" ? "" : cell);
-    }
-  }
-  return all;
-}
-
 std::string markdown_report(const Records& records, const ReportTables& tables,
                             const std::vector<Plot>& plots) {
   std::string report = fmt::format("# Report\n\n{}\n", counts_text(records));
@@ -219,7 +204,7 @@ std::map<std::string, std::string> make_report(const Records& records) {
       files["differences.tex"] = wide_latex(tables.differences, "lra-differences");
     files["runs.csv"] = to_csv(results_long(records.results));
     if (!tables.training.empty()) {
-      files["training.csv"] = to_csv(training_long(tables.training));
+      files["training.csv"] = to_csv(training_long(records.results));
       files["training.tex"] = wide_latex(tables.training, "lra-training");
     }
   }

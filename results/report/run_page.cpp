@@ -106,7 +106,7 @@ Table length_table(const Accuracy& test) {
   for (const LengthAccuracy& bucket : test.by_length) {
     table.rows.push_back({fmt::format("{} to {}", bucket.from, bucket.to),
                           fmt::format("{}", bucket.count),
-                          fmt::format("{:.2f}", 100 * bucket.accuracy)});
+                          bucket.count == 0 ? "–" : fmt::format("{:.2f}", 100 * bucket.accuracy)});
   }
   return table;
 }

@@ -11,6 +11,28 @@
 #include "results/statistics/statistics.h"
 
 namespace lra::stats {
+namespace {
+
+WelchTest test_means(std::span<const double> a, std::span<const double> b,
+                     const SamplingError& examples, double confidence) {
+  double variance = examples.variance,
+         of_freedom = examples.variance * examples.variance / examples.freedom;
+  for (const auto samples : {a, b}) {
+    const double sd = standard_deviation(samples), count = static_cast<double>(samples.size());
+    variance += sd * sd / count;
+    of_freedom += sd * sd / count * sd * sd / count / (count - 1);
+  }
+  const double difference = mean(a) - mean(b), error = std::sqrt(variance);
+  if (!(error > 0)) return {difference == 0 ? 1.0 : 0.0, {difference, difference}};
+  const boost::math::students_t student(variance * variance / of_freedom);
+  const double half = boost::math::quantile(student, 0.5 + confidence / 2) * error;
+  const double beyond =
+      boost::math::cdf(boost::math::complement(student, std::abs(difference) / error));
+  return {2 * beyond, {difference - half, difference + half}};
+}
+
+}  // namespace
+
 double mcnemar_p(int64_t only_a, int64_t only_b) {
   const int64_t both = only_a + only_b;
   if (both == 0) return 1;
@@ -78,20 +100,12 @@ double share_above(std::span<const double> a, std::span<const double> b) {
 
 WelchTest welch_test(std::span<const double> a, std::span<const double> b,
                      const SamplingError& examples, double confidence) {
-  double variance = examples.variance,
-         of_freedom = examples.variance * examples.variance / examples.freedom;
-  for (const auto samples : {a, b}) {
-    const double sd = standard_deviation(samples), count = static_cast<double>(samples.size());
-    variance += sd * sd / count;
-    of_freedom += sd * sd / count * sd * sd / count / (count - 1);
-  }
-  const double difference = mean(a) - mean(b), error = std::sqrt(variance);
-  if (!(error > 0)) return {difference == 0 ? 1.0 : 0.0, {difference, difference}};
-  const boost::math::students_t student(variance * variance / of_freedom);
-  const double half = boost::math::quantile(student, 0.5 + confidence / 2) * error;
-  const double beyond =
-      boost::math::cdf(boost::math::complement(student, std::abs(difference) / error));
-  return {2 * beyond, {difference - half, difference + half}};
+  const WelchTest seeds = test_means(a, b, {}, confidence);
+  if (!(examples.variance > 0)) return seeds;
+  const WelchTest both = test_means(a, b, examples, confidence);
+  return {.p = std::max(seeds.p, both.p),
+          .difference = {std::min(seeds.difference.low, both.difference.low),
+                         std::max(seeds.difference.high, both.difference.high)}};
 }
 
 std::vector<double> holm(std::span<const double> p) {

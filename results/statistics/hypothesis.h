@@ -39,8 +39,9 @@ struct WelchTest {
 
 /// Welch's t test of two means (Welch 1947), of at least two samples each, with the variance by
 /// `examples` added to those of the samples, and its freedom to Satterthwaite's formula: samples
-/// that share a test set hold nothing of its sampling. Where nothing varies the interval is a
-/// point, and p is 1 or 0.
+/// that share a test set hold nothing of its sampling. p is no smaller, and the interval no
+/// narrower, than without that variance: it lends its freedom to the samples', of which two or
+/// three may agree by chance. Where nothing varies the interval is a point, and p is 1 or 0.
 WelchTest welch_test(std::span<const double> a, std::span<const double> b,
                      const SamplingError& examples = {}, double confidence = 0.95);
 

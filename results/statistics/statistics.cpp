@@ -101,11 +101,20 @@ Interval student_interval(std::span<const double> samples, double confidence) {
 }
 
 Interval seeds_interval(std::span<const double> fractions, int64_t count, double confidence) {
-  const Interval seeds = student_interval(fractions, confidence);
-  const double centre = std::clamp(mean(fractions), 0.0, 1.0);
-  const Interval sampling = wilson_of_fraction(centre, count, confidence);
-  return {std::max(0.0, std::min(seeds.low, sampling.low)),
-          std::min(1.0, std::max(seeds.high, sampling.high))};
+  const Interval student = student_interval(fractions, confidence);
+  const double centre = std::clamp(mean(fractions), 0.0, 1.0),
+               n = static_cast<double>(fractions.size()), sd = standard_deviation(fractions),
+               of_seeds = sd * sd / n;
+  const Interval wilson = wilson_of_fraction(centre, count, confidence);
+  const double z = boost::math::quantile(boost::math::normal(), 0.5 + confidence / 2);
+  const auto half = [&](double of_wilson) {
+    if (!(of_seeds > 0)) return of_wilson;
+    const double of_examples = of_wilson / z * of_wilson / z, variance = of_seeds + of_examples;
+    const boost::math::students_t both(variance * variance / (of_seeds * of_seeds) * (n - 1));
+    return boost::math::quantile(both, 0.5 + confidence / 2) * std::sqrt(variance);
+  };
+  return {std::max(0.0, std::min(student.low, centre - half(centre - wilson.low))),
+          std::min(1.0, std::max(student.high, centre + half(wilson.high - centre)))};
 }
 
 Estimate mean_of_independent(std::span<const Estimate> estimates) {

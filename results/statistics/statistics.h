@@ -37,9 +37,10 @@ double standard_deviation(std::span<const double> samples);
 Interval student_interval(std::span<const double> samples, double confidence = 0.95);
 
 /// The interval of the mean accuracy of at least two seeds that were all tested on the same `count`
-/// examples, as fractions: Student's over the seeds, widened to Wilson's interval of the mean on
-/// `count` examples. Seeds share the test set, so that their spread holds nothing of its sampling
-/// (Bouthillier et al., MLSys 2021), and of seeds that happen to agree it would be a point.
+/// examples, as fractions. Seeds share the test set, so that their spread holds nothing of its
+/// sampling (Bouthillier et al., MLSys 2021): on each side the variance of their mean and that of
+/// Wilson's interval of it on `count` examples are added, with freedom by Satterthwaite's formula.
+/// No narrower than Student's interval over the seeds, which holds where few seeds agree by chance.
 Interval seeds_interval(std::span<const double> fractions, int64_t count, double confidence = 0.95);
 
 struct Estimate {

@@ -48,8 +48,16 @@ void note_diverged(const AccuracyCells& cells, const std::string& task,
 }
 
 // Which rows are not distinguishable from the best of a task.
-void note_standing(const std::vector<Standing>& all, const std::string& task,
-                   std::vector<std::string>& notes) {
+void note_standing(const std::vector<Standing>& all, const AccuracyCells& cells,
+                   const std::string& task, std::vector<std::string>& notes) {
+  const auto of_task = [&task](const auto& entry) {
+    return entry.first.second == task && !entry.second.ok.empty();
+  };
+  const auto learned = [&](const auto& entry) {
+    return of_task(entry) && !entry.second.learned.empty();
+  };
+  if (std::ranges::count_if(cells, of_task) > 1 && std::ranges::none_of(cells, learned))
+    notes.push_back(fmt::format("{}: no attention learned it, so that none is the best", task));
   std::string best;
   std::vector<std::string> indistinguishable, below, untested;
   for (const Standing& standing : all) {
@@ -135,8 +143,9 @@ void note_runs(const RecipeGroup& group, const AccuracyCells& cells,
         "of the test set alone");
   if (several)
     notes.push_back(
-        "n seeds: mean and Student's 95 % interval over them, no narrower than Wilson's interval "
-        "of the mean on one test set");
+        "n seeds: their mean, and its 95 % interval by the seeds and by the sampling of the test "
+        "set "
+        "that they share, no narrower than Student's of the seeds");
   if (at_positions)
     notes.push_back(
         "labels at positions: Wilson's interval is that of their effective number, over seeds of "
@@ -186,10 +195,7 @@ void note_choice(const AccuracyCells& cells, std::vector<std::string>& notes) {
       tasks.insert(key.second);
   }
   if (tasks.empty()) return;
-  notes.push_back(
-      fmt::format("{}: chosen on test: evaluation.dev is the test set here, so the best checkpoint "
-                  "is the one with the best test accuracy",
-                  fmt::join(tasks, ", ")));
+  notes.push_back(fmt::format("{}: {}", fmt::join(tasks, ", "), kChosenOnTest));
 }
 
 }  // namespace
@@ -201,7 +207,7 @@ std::vector<std::string> accuracy_notes(const RecipeGroup& group, const Accuracy
   for (const std::string& task : tasks) note_unlearned(group, cells, task, notes);
   for (const std::string& task : tasks) note_diverged(cells, task, notes);
   const std::vector<Standing> all = standings(cells);
-  for (const std::string& task : tasks) note_standing(all, task, notes);
+  for (const std::string& task : tasks) note_standing(all, cells, task, notes);
   note_tests(all, notes);
   note_choice(cells, notes);
   for (std::string& note : contract_notes(group)) notes.push_back(std::move(note));

@@ -52,6 +52,9 @@ std::vector<Table> published_difference_tables(std::span<const Result> results,
 /// attention and task (medians over seeds). Machines are never mixed: each is a table of its own.
 std::vector<Table> training_tables(std::span<const Result> results);
 
+/// The same numbers in long form for other programs, exact, with a column `noisy`.
+Table training_long(std::span<const Result> results);
+
 /// For each recipe as above, where there are some: the runs that never left the majority class
 /// (Result::never_left_majority), with a warning.
 std::vector<Table> majority_tables(std::span<const Result> results);

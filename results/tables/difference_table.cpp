@@ -54,9 +54,10 @@ std::vector<Table> difference_tables(std::span<const Result> results,
                 .rows = {},
                 .notes = {fmt::format(
                     "differences in percentage points, tested at {:g} %; intervals: paired "
-                    "bootstrap of single runs' predictions, or Welch's of seeds; the best was "
+                    "bootstrap of single runs' predictions, where they differ on {} examples or "
+                    "more, or Welch's of seeds; the best was "
                     "chosen by these numbers, so that its lead is flattered",
-                    100 * kSignificance)}};
+                    100 * kSignificance, kLeastDiffering)}};
     if (std::ranges::any_of(cells, [](const auto& entry) { return entry.second.diverged > 0; }))
       table.notes.emplace_back(
           "a seed that diverged did not learn the task: an attention with one is never the best, "

@@ -47,9 +47,11 @@ void add_rows(FidelityGroup& group) {
     if (all_types.size() > 1) name += fmt::format(", {}", f->dtype);
     FidelityRow& row = group.rows[name];
     if (f->budget.empty()) {
+      group.repeated |= row.fixed != nullptr;
       row.fixed = f;  // the later line stands
       group.has_fixed = true;
     } else {
+      group.repeated |= row.cells.contains(f->budget_value);
       row.cells[f->budget_value] = f;
       group.values.insert(f->budget_value);
     }

@@ -29,6 +29,7 @@ struct FidelityGroup {
   std::set<int64_t> values;  // of the budget
   std::map<std::string, FidelityRow> rows;
   bool has_fixed = false;
+  bool repeated = false;  // a cell was measured more than once: its last line stands
 };
 
 /// The settings that occur, in order, with their cells; every approximation stands on one scale in

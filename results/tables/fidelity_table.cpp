@@ -123,6 +123,9 @@ std::vector<Table> fidelity_tables(std::span<const Fidelity> cells) {
     if (tables.size() == first)  // nothing came of any cell
       tables.push_back(
           budget_table(group, title_text(front, "no results"), [](const Fidelity&) { return ""; }));
+    if (group.repeated)
+      tables[first].notes.emplace_back(
+          "a cell that was measured more than once shows its last line");
     for (const std::string& note : reasons(group)) tables[first].notes.push_back(note);
   }
   return tables;

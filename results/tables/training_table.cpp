@@ -14,13 +14,6 @@
 namespace lra {
 namespace {
 
-std::string median_text(const std::vector<double>& values, const char* format) {
-  if (values.empty()) return "–";
-  const double median = stats::quantile(values, 0.5);
-  // A digit for every power of ten would make the table too wide.
-  return median < 1e15 ? fmt::format(fmt::runtime(format), median) : short_number(median);
-}
-
 // The runs of a row that are ok; those that ended otherwise where there are no others.
 std::vector<const Result*> costed(const std::vector<const Result*>& members) {
   std::vector<const Result*> ok;
@@ -33,10 +26,19 @@ bool is_noisy(const std::vector<const Result*>& members) {
   return std::ranges::any_of(costed(members), [](const Result* r) { return r->training.noisy(); });
 }
 
-std::vector<std::string> cost_row(const std::string& task, const std::string& name,
-                                  const std::vector<const Result*>& members) {
+// A row: medians, where a run says them.
+struct Costs {
+  std::string task, name;
+  std::optional<double> speed, tokens, memory, parameters, steps, seconds;
+  std::string statuses;
+  bool noisy = false, some_left_out = false;
+};
+
+Costs costs_of(const std::string& task, const std::string& name,
+               const std::vector<const Result*>& members) {
   std::vector<double> speed, tokens, memory, parameters, steps, seconds;
-  for (const Result* r : costed(members)) {
+  const std::vector<const Result*> runs = costed(members);
+  for (const Result* r : runs) {
     if (r->training.steps_per_second) speed.push_back(*r->training.steps_per_second);
     if (r->training.tokens_per_second) tokens.push_back(*r->training.tokens_per_second);
     if (r->training.peak_memory_mib) memory.push_back(*r->training.peak_memory_mib);
@@ -46,16 +48,79 @@ std::vector<std::string> cost_row(const std::string& task, const std::string& na
   }
   std::set<std::string> statuses;
   for (const Result* r : members) statuses.insert(to_string(r->status));
-  const std::string mark = is_noisy(members) ? "~" : "";
-  return {task,
-          name,
-          mark + median_text(speed, "{:.3g}"),
-          mark + median_text(tokens, "{:.0f}"),
-          median_text(memory, "{:.1f}"),
-          median_text(parameters, "{:.0f}"),
-          median_text(steps, "{:.0f}"),
-          median_text(seconds, "{:.0f}"),
-          fmt::format("{}", fmt::join(statuses, ", "))};
+  const auto median = [](const std::vector<double>& values) {
+    return values.empty() ? std::nullopt : std::optional(stats::quantile(values, 0.5));
+  };
+  return {.task = task,
+          .name = name,
+          .speed = median(speed),
+          .tokens = median(tokens),
+          .memory = median(memory),
+          .parameters = median(parameters),
+          .steps = median(steps),
+          .seconds = median(seconds),
+          .statuses = fmt::format("{}", fmt::join(statuses, ", ")),
+          .noisy = is_noisy(members),
+          .some_left_out = runs.size() < members.size()};
+}
+
+std::string rounded(std::optional<double> value, const char* format) {
+  if (!value) return "–";
+  // A digit for every power of ten would make the table too wide.
+  return *value < 1e15 ? fmt::format(fmt::runtime(format), *value) : short_number(*value);
+}
+
+std::vector<std::string> rounded_row(const Costs& costs) {
+  const std::string mark = costs.noisy ? "~" : "";
+  return {costs.task,
+          costs.name,
+          mark + rounded(costs.speed, "{:.3g}"),
+          mark + rounded(costs.tokens, "{:.0f}"),
+          rounded(costs.memory, "{:.1f}"),
+          rounded(costs.parameters, "{:.0f}"),
+          rounded(costs.steps, "{:.0f}"),
+          rounded(costs.seconds, "{:.0f}"),
+          costs.statuses};
+}
+
+std::vector<Column> cost_columns() {
+  return {{"task", Align::kLeft},
+          {"attention", Align::kLeft},
+          {"steps/s"},
+          {"tokens/s"},
+          {"peak memory MiB"},
+          {"parameters"},
+          {"steps"},
+          {"seconds"},
+          {"status", Align::kLeft}};
+}
+
+// The rows of one recipe on one machine.
+struct MachineCosts {
+  std::string title;
+  std::vector<Costs> rows;
+};
+
+std::vector<MachineCosts> machine_costs(const RecipeGroup& group) {
+  const auto names = row_names(group);
+  std::map<std::string, std::map<std::pair<std::string, std::string>, std::vector<const Result*>>>
+      machines;
+  for (const Result* r : group.results) {
+    if (!r->training.steps_per_second && !r->training.peak_memory_mib && !r->parameters) continue;
+    auto& runs = machines[machine_setting_text(*r)][{r->task, names.at(r)}];
+    const auto repeated = [r](const Result* other) {
+      return other->seed == r->seed && other->status == r->status;
+    };
+    if (std::ranges::none_of(runs, repeated)) runs.push_back(r);
+  }
+  std::vector<MachineCosts> all;
+  for (const auto& [machine, rows] : machines) {
+    all.push_back({.title = fmt::format("Training cost: {}, on {}", recipe_title(group), machine),
+                   .rows = {}});
+    for (const auto& [key, members] : rows)
+      all.back().rows.push_back(costs_of(key.first, key.second, members));
+  }
+  return all;
 }
 
 }  // namespace
@@ -63,53 +128,46 @@ std::vector<std::string> cost_row(const std::string& task, const std::string& na
 std::vector<Table> training_tables(std::span<const Result> results) {
   std::vector<Table> tables;
   for (const RecipeGroup& group : group_by_recipe(results)) {
-    const std::vector<std::string> tasks = task_order(group, {});
-    const auto names = row_names(group);
-    std::map<std::string, std::map<std::pair<std::string, std::string>, std::vector<const Result*>>>
-        machines;
-    for (const Result* r : group.results) {
-      if (r->training.steps_per_second || r->training.peak_memory_mib || r->parameters) {
-        auto& runs = machines[machine_setting_text(*r)][{r->task, names.at(r)}];
-        const auto repeated = [r](const Result* other) {
-          return other->seed == r->seed && other->status == r->status;
-        };
-        if (std::ranges::none_of(runs, repeated)) runs.push_back(r);
-      }
-    }
-    for (const auto& [machine, rows] : machines) {
+    for (const MachineCosts& machine : machine_costs(group)) {
       Table table{
-          .title = fmt::format("Training cost: {}, on {}", recipe_title(group), machine),
-          .columns = {{"task", Align::kLeft},
-                      {"attention", Align::kLeft},
-                      {"steps/s"},
-                      {"tokens/s"},
-                      {"peak memory MiB"},
-                      {"parameters"},
-                      {"steps"},
-                      {"seconds"},
-                      {"status", Align::kLeft}},
+          .title = machine.title,
+          .columns = cost_columns(),
           .rows = {},
           .notes = {"medians over the seeds; peak memory is the highest sum of live tensor bytes"}};
       if (!group.synthetic.empty())
         table.notes.push_back(
             fmt::format("synthetic: stand-in data of {}", fmt::join(group.synthetic, ", ")));
-      for (std::string& note : recipe_notes(group, tasks)) table.notes.push_back(std::move(note));
-      bool some_left_out = false, some_noisy = false;
-      for (const auto& [key, members] : rows) {
-        table.rows.push_back(cost_row(key.first, key.second, members));
-        some_left_out |= costed(members).size() < members.size();
-        some_noisy |= is_noisy(members);
-      }
-      if (some_noisy)
+      for (std::string& note : recipe_notes(group, task_order(group, {})))
+        table.notes.push_back(std::move(note));
+      for (const Costs& costs : machine.rows) table.rows.push_back(rounded_row(costs));
+      if (std::ranges::any_of(machine.rows, &Costs::noisy))
         table.notes.emplace_back(
             "~: others took more than 5 % of the processors' time while one of these runs trained");
-      if (some_left_out)
+      if (std::ranges::any_of(machine.rows, &Costs::some_left_out))
         table.notes.emplace_back(
             "of an attention with a run that is ok the medians are those of such runs alone");
       tables.push_back(table);
     }
   }
   return tables;
+}
+
+Table training_long(std::span<const Result> results) {
+  Table all{
+      .title = "Training cost", .columns = {{"setting", Align::kLeft}}, .rows = {}, .notes = {}};
+  std::ranges::copy(cost_columns(), std::back_inserter(all.columns));
+  all.columns.push_back({"noisy"});
+  for (const RecipeGroup& group : group_by_recipe(results)) {
+    for (const MachineCosts& machine : machine_costs(group)) {
+      for (const Costs& costs : machine.rows)
+        all.rows.push_back({machine.title, costs.task, costs.name, exact_number(costs.speed),
+                            exact_number(costs.tokens), exact_number(costs.memory),
+                            exact_number(costs.parameters), exact_number(costs.steps),
+                            exact_number(costs.seconds), costs.statuses,
+                            costs.noisy ? "true" : "false"});
+    }
+  }
+  return all;
 }
 
 }  // namespace lra

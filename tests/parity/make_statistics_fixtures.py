@@ -39,12 +39,28 @@ def drawn_bootstrap(a, b, generator, resamples=200_000):
 
 
 def sampled_welch(a, b, variance, freedom):
-    """Of two samples and a further variance of their difference: p and the 95 % interval."""
+    """Of two samples and a further variance of their difference, or without that where it says less: p and the 95 % interval."""
     parts = [(stats.sem(a) ** 2, len(a) - 1), (stats.sem(b) ** 2, len(b) - 1), (variance, freedom)]
     error = sum(part for part, _ in parts) ** 0.5
     student = stats.t(error**4 / sum(part**2 / of for part, of in parts))
     difference, half = numpy.mean(a) - numpy.mean(b), student.ppf(0.975) * error
-    return float(2 * student.sf(abs(difference) / error)), float(difference - half), float(difference + half)
+    alone = stats.ttest_ind(a, b, equal_var=False)
+    interval = alone.confidence_interval(0.95)
+    p = max(alone.pvalue, 2 * student.sf(abs(difference) / error))
+    return float(p), float(min(interval.low, difference - half)), float(max(interval.high, difference + half))
+
+
+def seeds_interval(accuracies, count):
+    """Of the mean of seeds that share a test set: its variance and Wilson's of the examples, or Student's where that is wider."""
+    centre, of_seeds, freedom = numpy.mean(accuracies), stats.sem(accuracies) ** 2, len(accuracies) - 1
+    wilson = stats.binomtest(round(centre * count), count).proportion_ci(0.95, method="wilson")
+    half = stats.t(freedom).ppf(0.975) * of_seeds**0.5
+    ends = []
+    for sign, end in ((-1, wilson.low), (1, wilson.high)):
+        variance = of_seeds + (abs(end - centre) / stats.norm.ppf(0.975)) ** 2
+        student = stats.t(variance**2 / (of_seeds**2 / freedom))
+        ends.append(float(min(1, max(0, centre + sign * max(half, student.ppf(0.975) * variance**0.5)))))
+    return ends
 
 
 generator = numpy.random.default_rng(7)
@@ -83,9 +99,14 @@ for a, b in (([37.1, 36.2, 38.9], [35.0, 35.9, 35.2]), ([50.1, 72.4], [70.0, 73.
     fixture["welch"].append({"a": a, "b": b, "p": float(test.pvalue), "low": float(interval.low), "high": float(interval.high)})
 
 fixture["sampled_welch"] = []
-for a, b, variance, freedom in (([37.1, 36.2, 38.9], [35.0, 35.9, 35.2], 0.9, 1999), ([50.1, 50.2], [70.0, 69.9, 70.1, 70.0], 25.0, 99)):
+for a, b, variance, freedom in (([37.1, 36.2, 38.9], [35.0, 35.9, 35.2], 0.9, 1999), ([37.0, 39.0], [35.0, 35.02], 0.02, 1999), ([50.1, 50.2], [70.0, 69.9, 70.1, 70.0], 25.0, 99)):
     p, low, high = sampled_welch(a, b, variance, freedom)
     fixture["sampled_welch"].append({"a": a, "b": b, "variance": variance, "freedom": freedom, "p": p, "low": low, "high": high})
+
+fixture["seeds"] = []
+for accuracies, count in (([0.371, 0.362, 0.389], 2000), ([0.36, 0.37, 0.38, 0.375, 0.365], 2000), ([0.9, 0.94], 50), ([0.5] * 9 + [0.6], 100)):
+    low, high = seeds_interval(accuracies, count)
+    fixture["seeds"].append({"accuracies": accuracies, "count": count, "low": low, "high": high})
 
 fixture["holm"] = []
 for p in ([0.01, 0.04, 0.03, 0.005], [0.5], [0.9, 0.2, 0.2, 0.001, 0.04], [0.6, 0.7]):

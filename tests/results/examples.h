@@ -33,7 +33,8 @@ inline Result example_result(const std::string& attention = "nystrom", uint64_t 
   r.training = {.seconds = 100.0,
                 .steps_per_second = 10.0,
                 .tokens_per_second = 655360.0,
-                .peak_memory_mib = 300.5};
+                .peak_memory_mib = 300.5,
+                .threads = 1};
   r.data = {.source = "generated",
             .synthetic = false,
             .fingerprint = std::string(64, 'a'),

@@ -314,6 +314,46 @@ TEST(CompareRuns, SaysWhereOthersTookTime) {
   EXPECT_TRUE(contains(notes_text(compare_runs(a, b)), "others took up to 30 % of the processors"));
 }
 
+TEST(CompareRuns, ComparesNoCostsOfThreadsThatAreNotKnown) {
+  Result a = compared_run("nystrom", 400), b = compared_run("standard", 360);
+  for (Result* r : {&a, &b}) r->training.threads.reset();
+  const RunComparison unknown = compare_runs(std::vector{a}, std::vector{b});
+  EXPECT_FALSE(unknown.time_ratio || unknown.memory_ratio);
+  EXPECT_TRUE(contains(notes_text(unknown), "does not say how many threads it had"));
+  for (Result* r : {&a, &b}) r->training.threads = 1;
+  EXPECT_TRUE(contains(notes_text(compare_runs(std::vector{a}, std::vector{b})),
+                       "what else ran while these trained is not known"));
+  for (Result* r : {&a, &b}) r->training.others = 0;
+  EXPECT_FALSE(contains(notes_text(compare_runs(std::vector{a}, std::vector{b})), "not known"));
+}
+
+TEST(CompareRuns, HasNoBootstrapOfAFewExamplesThatDiffer) {
+  const std::vector<Result> a{compared_run("nystrom", 400)}, near{compared_run("standard", 391)},
+      far{compared_run("standard", 390)};
+  const RunComparison few = compare_runs(a, near);
+  EXPECT_FALSE(few.bootstrap);
+  EXPECT_EQ(few.counts->only_a, 9);
+  EXPECT_TRUE(few.mcnemar);
+  EXPECT_TRUE(contains(notes_text(few), "no bootstrap: the runs differ on 9 examples, fewer than"));
+  EXPECT_TRUE(compare_runs(a, far).bootstrap);
+}
+
+TEST(CompareRuns, SaysWhereCheckpointsWereChosenOnTest) {
+  Result a = compared_run("nystrom", 400), b = compared_run("standard", 360);
+  EXPECT_FALSE(contains(notes_text(compare_runs(std::vector{a}, std::vector{b})), "chosen on"));
+  for (Result* r : {&a, &b}) r->config["evaluation"] = {{"dev", "test"}};
+  EXPECT_TRUE(contains(notes_text(compare_runs(std::vector{a}, std::vector{b})), "chosen on test"));
+}
+
+TEST(CompareRuns, JsonHasTheOverridesThatBothHave) {
+  Result a = compared_run("nystrom", 400), b = compared_run("standard", 360);
+  a.config["overridden"] = {"training.steps", "training.checkpoint_every"};
+  b.config["overridden"] = {"training.steps"};
+  for (Result* r : {&a, &b}) r->config["training"]["checkpoint_every"] = 250;
+  const std::vector<Result> as{a}, bs{b};
+  EXPECT_EQ(comparison_json(compare_runs(as, bs))["overridden"], json{"training.steps=5000"});
+}
+
 TEST(CompareRuns, SaysWhatIsLeftOutAndWhatIsNotThere) {
   Result failed = compared_run("standard", 360, 1), again = compared_run("standard", 350),
          bare = compared_run("nystrom", 400);
@@ -327,8 +367,10 @@ TEST(CompareRuns, SaysWhatIsLeftOutAndWhatIsNotThere) {
   std::string notes;
   for (const std::string& note : c.notes) notes += note + "\n";
   EXPECT_TRUE(contains(notes, "left out: runs/standard/seed1/result.json is diverged\n")) << notes;
-  EXPECT_TRUE(contains(notes, "left out: runs/standard/seed0/result.json repeats seed 0\n"))
-      << notes;
+  EXPECT_TRUE(contains(notes, "WARNING: seed 0 ran more than once and came to 10.00 % (")) << notes;
+  const std::vector<Result> same{compared_run("standard", 100), compared_run("standard", 100)};
+  EXPECT_TRUE(contains(notes_text(compare_runs(a, same)),
+                       "left out: runs/standard/seed0/result.json repeats seed 0"));
   EXPECT_TRUE(contains(notes, "no paired test: runs/nystrom/seed0/result.json has no predictions"))
       << notes;
   EXPECT_TRUE(contains(notes, "time and memory are not compared across machines or settings: "))

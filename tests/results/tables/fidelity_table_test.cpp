@@ -140,6 +140,14 @@ TEST(FidelityTables, HoldMeansWithIntervalsByBudget) {
   EXPECT_EQ(tables[1].rows[0][2], "20.0 / 1.5");
 }
 
+TEST(FidelityTables, SayWhereACellWasMeasuredTwice) {
+  const char* note = "a cell that was measured more than once shows its last line";
+  std::vector<Fidelity> cells{cell("a", 4, {1, 2}), cell("a", 8, {1, 2})};
+  EXPECT_FALSE(contains(to_text(fidelity_tables(cells).at(0)), note));
+  cells.push_back(cell("a", 4, {9, 9}));
+  EXPECT_TRUE(contains(to_text(fidelity_tables(cells).at(0)), note));
+}
+
 TEST(FidelityTables, KeepSettingsApart) {
   Fidelity layer0 = of_run(cell("a", 8, {0.5}));
   layer0.layer = 0;

@@ -35,26 +35,27 @@ TEST(TrainingTable, KeepsRunsOfSeveralProcessesApart) {
   const std::vector<Result> both{example_result("nystrom"), other};
   const auto tables = training_tables(both);
   ASSERT_EQ(tables.size(), 2u);
-  EXPECT_TRUE(contains(tables[1].title, "on Xeon, 2 cores, 8 GiB, 4 processes (mpi)"));
+  EXPECT_TRUE(contains(tables[1].title, "on Xeon, 2 cores, 8 GiB, 1 thread, 4 processes (mpi)"));
   EXPECT_EQ(accuracy_tables(both).size(), 1u) << "the recipe is the same";
 }
 
 TEST(TrainingTable, KeepsApartWhatChangesCostsAlone) {
   const Result plain = example_result("nystrom");
-  Result one = plain, two = plain, reference = plain, parts = plain, shared = plain;
-  one.training.threads = 1;
+  Result unknown = plain, two = plain, reference = plain, parts = plain, shared = plain;
+  unknown.training.threads.reset();
   two.training.threads = 2;
   reference.config["kernels"] = "reference";
   parts.config["training"]["micro_batch"] = 8;
   shared.training.sharing = 3;
-  const std::vector<Result> all{plain, one, two, reference, parts, shared};
+  const std::vector<Result> all{plain, unknown, two, reference, parts, shared};
   const auto tables = training_tables(all);
   ASSERT_EQ(tables.size(), 6u);
   std::string titles;
   for (const Table& table : tables) titles += table.title + "\n";
   for (const char* part :
-       {"GiB\n", "GiB, 1 thread\n", "GiB, 2 threads\n", "GiB, kernels reference\n",
-        "GiB, batch in parts of 8\n", "GiB, one of 3 runs at a time\n"}) {
+       {"GiB, threads not known\n", "GiB, 1 thread\n", "GiB, 2 threads\n",
+        "GiB, 1 thread, kernels reference\n", "GiB, 1 thread, batch in parts of 8\n",
+        "GiB, 1 thread, one of 3 runs at a time\n"}) {
     EXPECT_TRUE(contains(titles, part)) << part << titles;
   }
   EXPECT_EQ(accuracy_tables(all).size(), 1u) << "the recipe is the same";
@@ -77,6 +78,14 @@ TEST(TrainingTable, MarksSpeedsThatOthersTookTimeFrom) {
   EXPECT_EQ(table.rows[1][2], "~" + table.rows[0][2]);
   EXPECT_EQ(table.rows[1][3], "~" + table.rows[0][3]);
   EXPECT_TRUE(contains(to_text(table), "~: others took more than 5 %"));
+  const Table all = training_long(runs);
+  EXPECT_EQ(all.columns.front().header, "setting");
+  EXPECT_EQ(all.columns.back().header, "noisy");
+  ASSERT_EQ(all.rows.size(), 2u);
+  EXPECT_EQ(all.rows[0].back(), "false");
+  EXPECT_EQ(all.rows[1].back(), "true");
+  runs[1].training.steps_per_second = 10.0625;
+  EXPECT_EQ(training_long(runs).rows[1][3], "10.0625") << "no mark, not rounded";
   runs[1].training.others.reset();
   EXPECT_FALSE(contains(to_text(training_tables(runs)[0]), "~"));
 }
