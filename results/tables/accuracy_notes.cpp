@@ -143,9 +143,9 @@ void note_runs(const RecipeGroup& group, const AccuracyCells& cells,
         "of the test set alone");
   if (several)
     notes.push_back(
-        "n seeds: their mean, and its 95 % interval by the seeds and by the sampling of the test "
-        "set "
-        "that they share, no narrower than Student's of the seeds");
+        "n seeds: their mean, and its 95 % interval by them and by the sampling of the test set "
+        "that "
+        "they share, no narrower than Student's of the seeds");
   if (at_positions)
     notes.push_back(
         "labels at positions: Wilson's interval is that of their effective number, over seeds of "

@@ -27,15 +27,15 @@ bool is_noisy(const std::vector<const Result*>& members) {
 }
 
 // A row: medians, where a run says them.
-struct Costs {
+struct TrainingRow {
   std::string task, name;
   std::optional<double> speed, tokens, memory, parameters, steps, seconds;
   std::string statuses;
   bool noisy = false, some_left_out = false;
 };
 
-Costs costs_of(const std::string& task, const std::string& name,
-               const std::vector<const Result*>& members) {
+TrainingRow row_of_runs(const std::string& task, const std::string& name,
+                        const std::vector<const Result*>& members) {
   std::vector<double> speed, tokens, memory, parameters, steps, seconds;
   const std::vector<const Result*> runs = costed(members);
   for (const Result* r : runs) {
@@ -70,7 +70,7 @@ std::string rounded(std::optional<double> value, const char* format) {
   return *value < 1e15 ? fmt::format(fmt::runtime(format), *value) : short_number(*value);
 }
 
-std::vector<std::string> rounded_row(const Costs& costs) {
+std::vector<std::string> rounded_row(const TrainingRow& costs) {
   const std::string mark = costs.noisy ? "~" : "";
   return {costs.task,
           costs.name,
@@ -98,7 +98,7 @@ std::vector<Column> cost_columns() {
 // The rows of one recipe on one machine.
 struct MachineCosts {
   std::string title;
-  std::vector<Costs> rows;
+  std::vector<TrainingRow> rows;
 };
 
 std::vector<MachineCosts> machine_costs(const RecipeGroup& group) {
@@ -118,7 +118,7 @@ std::vector<MachineCosts> machine_costs(const RecipeGroup& group) {
     all.push_back({.title = fmt::format("Training cost: {}, on {}", recipe_title(group), machine),
                    .rows = {}});
     for (const auto& [key, members] : rows)
-      all.back().rows.push_back(costs_of(key.first, key.second, members));
+      all.back().rows.push_back(row_of_runs(key.first, key.second, members));
   }
   return all;
 }
@@ -139,11 +139,11 @@ std::vector<Table> training_tables(std::span<const Result> results) {
             fmt::format("synthetic: stand-in data of {}", fmt::join(group.synthetic, ", ")));
       for (std::string& note : recipe_notes(group, task_order(group, {})))
         table.notes.push_back(std::move(note));
-      for (const Costs& costs : machine.rows) table.rows.push_back(rounded_row(costs));
-      if (std::ranges::any_of(machine.rows, &Costs::noisy))
+      for (const TrainingRow& costs : machine.rows) table.rows.push_back(rounded_row(costs));
+      if (std::ranges::any_of(machine.rows, &TrainingRow::noisy))
         table.notes.emplace_back(
             "~: others took more than 5 % of the processors' time while one of these runs trained");
-      if (std::ranges::any_of(machine.rows, &Costs::some_left_out))
+      if (std::ranges::any_of(machine.rows, &TrainingRow::some_left_out))
         table.notes.emplace_back(
             "of an attention with a run that is ok the medians are those of such runs alone");
       tables.push_back(table);
@@ -159,7 +159,7 @@ Table training_long(std::span<const Result> results) {
   all.columns.push_back({"noisy"});
   for (const RecipeGroup& group : group_by_recipe(results)) {
     for (const MachineCosts& machine : machine_costs(group)) {
-      for (const Costs& costs : machine.rows)
+      for (const TrainingRow& costs : machine.rows)
         all.rows.push_back({machine.title, costs.task, costs.name, exact_number(costs.speed),
                             exact_number(costs.tokens), exact_number(costs.memory),
                             exact_number(costs.parameters), exact_number(costs.steps),

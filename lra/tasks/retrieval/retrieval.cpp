@@ -55,6 +55,7 @@ struct Pair {
 
 // A plain text becomes one as in LRA's files, which all of the data are.
 std::vector<uint16_t> read_paper(std::string_view text) {
+  if (text.empty()) return {};
   return byte_ids(is_bytes_literal(text) ? text : bytes_literal(text), kLongest);
 }
 

@@ -32,6 +32,36 @@ TEST(Heads, ResultsAndGradientsAreLaidOutAsWhatTheyAreOf) {
   }
 }
 
+// z.conj().imag is a view of the opposite numbers, with a bit that says so.
+TEST(Heads, NegatedViewsAreTheirValues) {
+  const auto view_of = [](at::IntArrayRef sizes) {
+    const torch::Tensor view = at::imag(torch::randn(sizes, torch::kComplexFloat).conj());
+    EXPECT_TRUE(view.is_neg());
+    return view;
+  };
+  for (const char* spec : {"standard", "nystrom[num_landmarks=8]", "linformer[projected_length=8]",
+                           "linear", "performer", "cosformer", "longformer[window=8]"}) {
+    const auto attention = make(
+        spec, torch::kFloat, {.width = 3, .heads = 3, .head_dim = 1, .max_length = 64, .seed = 1});
+    std::vector<torch::Tensor> views, plain;
+    for (int i = 0; i < 4; ++i) {
+      views.push_back(view_of({2, 3, 64, 1}));
+      plain.push_back(views.back().resolve_neg().clone());
+    }
+    const auto results = [&](std::vector<torch::Tensor> of) {
+      for (size_t i = 0; i < 3; ++i) of[i] = of[i].detach().requires_grad_();
+      const torch::Tensor out =
+          attention->attend(of[0], of[1], of[2], torch::ones({2, 64}, torch::kBool));
+      auto all = torch::autograd::grad({out}, {of[0], of[1], of[2]}, {of[3]});
+      all.push_back(out);
+      return all;
+    };
+    const auto own = results(views), expected = results(plain);
+    for (size_t i = 0; i < own.size(); ++i)
+      EXPECT_TRUE(torch::equal(own[i], expected[i])) << spec << ", " << i;
+  }
+}
+
 // BLAS takes no row stride below the width, though a single row has no next one.
 TEST(Heads, RowsKeepTheirDistanceWhereThereIsOne) {
   const torch::Tensor columns = torch::randn({2, 3, 8, 1}).transpose(2, 3);  // [B,H,1,d]

@@ -62,7 +62,9 @@ INSTANTIATE_TEST_SUITE_P(Every, KernelEdges,
                          testing::Values("standard", "nystrom", "nystrom[num_landmarks=8]",
                                          "linformer[projected_length=8]", "linear", "performer",
                                          "cosformer", "reformer[chunk_length=8]", "local[block=8]",
-                                         "longformer[window=8]", "bigbird[block=4]", "sparse"));
+                                         "longformer[window=8]", "bigbird[block=4]", "sparse",
+                                         "performer[key_max=batch]",
+                                         "nystrom[num_landmarks=8,init=global]"));
 
 class HugeLogits : public KernelEdges {};
 

@@ -52,6 +52,7 @@ TEST(SampleOfLine, ReadsPapersAsTheReleaseHasThem) {
             (std::vector<Ids>{byte_ids("b'it is'"), byte_ids("b'plain'")}));
   expect_refused("retrieval", "one",
                  "a sample of retrieval should be 2 sequences with a tab between them, not 1");
+  expect_refused("retrieval", "\tb", "there is nothing in it");
   expect_refused("retrieval", "a\tb\tc", "should be 2 sequences with a tab between them, not 3");
 }
 
