@@ -164,8 +164,7 @@ Table score_table(const TuneFile& file) {
       "chosen: the highest mean of the points whose seeds are all ok, then what more seeds "
       "learned, "
       "then the first given",
-      "left majority at: of each seed the step from which dev lies above its most frequent label",
-      hours_text(file)};
+      "left majority at: of each seed the step from which dev lies above its most frequent label"};
   std::vector<std::string> unlearned;
   for (const ChosenPoint& one : file.chosen) {
     if (one.learned == 0) unlearned.push_back(one.attention);
@@ -175,6 +174,7 @@ Table score_table(const TuneFile& file) {
         fmt::format("WARNING: no seed of what was chosen for {} left the most frequent label: the "
                     "search says nothing of it",
                     fmt::join(unlearned, ", ")));
+  table.notes.push_back(hours_text(file));
   return table;
 }
 

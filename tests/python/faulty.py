@@ -305,6 +305,11 @@ class SetsType(torch.nn.Module):
         return x
 
 
+class Unprintable(torch.nn.Module):
+    def forward(self, q, k, v, mask):
+        raise ValueError("half a \ud800 character")
+
+
 class NoSuper(torch.nn.Module):
     def __init__(self):
         self.width = 1

@@ -88,6 +88,7 @@ class Refusals(unittest.TestCase):
         )
         call = lambda name: lambda: made(name).call(*heads())
         self.refused(_modules.Refused, call("ForwardRaises"), "RuntimeError", "in inner)")
+        self.refused(_modules.Refused, call("Unprintable"), "half a \\ud800 character")
         self.refused(_modules.Refused, call("Exits"), "called sys.exit(3)", "in forward)")
         self.refused(_modules.OutOfMemory, call("OutOfMemory"), "out of memory")
 

@@ -88,7 +88,8 @@ def _told(error, trace=None):
         said = str(error).strip().split("\n")
         text = type(error).__name__ + (f": {said[0]}" if said[0] else "")
     frames = _frames(trace or error.__traceback__)
-    return text + (f" ({frames})" if frames else "")
+    text += f" ({frames})" if frames else ""
+    return text.encode(errors="backslashreplace").decode()  # of lone surrogates
 
 
 def _is_out_of_memory(error):
