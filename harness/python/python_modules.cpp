@@ -148,11 +148,11 @@ class Host : public PythonHost {
     const torch::Tensor whole = state.cpu().contiguous();
     const std::string text(reinterpret_cast<const char*>(whole.data_ptr<uint8_t>()),
                            static_cast<size_t>(whole.numel()));
-    uninterrupted([&] { return functions().attr("set_random_state")(text); });
+    uninterrupted([&] { functions().attr("set_random_state")(text); });
   }
 
   void seed(uint64_t seed) override {
-    uninterrupted([&] { return functions().attr("seed_generators")(seed); });
+    uninterrupted([&] { functions().attr("seed_generators")(seed); });
   }
 
   void rethrow_raised() override {

@@ -165,6 +165,9 @@ class Attention(NativeModule):
             unexpected.remove(key)
 
 
+SeededAttention = Attention  # to pickles of before
+
+
 def _mask(x: torch.Tensor, axis: int, mask: torch.Tensor | None) -> torch.Tensor:
     if mask is None:
         mask = torch.ones(x.shape[0], x.shape[axis], dtype=torch.bool, device=x.device)
