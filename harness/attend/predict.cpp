@@ -27,7 +27,8 @@ void check_pixels(int64_t pixels, int64_t length) {
 }
 
 // The samples, all of label 0.
-SplitWriter read_lines(const Task& task, std::span<const std::string> lines, int64_t length) {
+SplitWriter read_lines(const Task& task, std::span<const std::string> lines, int64_t length,
+                       const std::string& from) {
   SplitWriter split(task.sequences());
   for (size_t i = 0; i < lines.size(); ++i) {
     try {
@@ -37,7 +38,8 @@ SplitWriter read_lines(const Task& task, std::span<const std::string> lines, int
       }
       split.label(0);
     } catch (const Error& error) {
-      throw Error(fmt::format("line {}: {}", i + 1, error.what()));
+      throw Error(
+          fmt::format("{}{}line {}: {}", from, from.empty() ? "" : ", ", i + 1, error.what()));
     }
   }
   return split;
@@ -57,7 +59,7 @@ int64_t count_longer(const Split& split, int64_t most) {
 }  // namespace
 
 PredictedLines predict(const TrainedModel& run, std::span<const std::string> lines,
-                       torch::Device device) {
+                       torch::Device device, const std::string& from) {
   Config config = run.config;
   Settings& settings = config.settings;
   const Reading reading = settings.input.reading();
@@ -72,7 +74,7 @@ PredictedLines predict(const TrainedModel& run, std::span<const std::string> lin
                 most = settings.input.cut == 0 ? length : std::min(length, settings.input.cut);
   PredictedLines result;
   if (lines.empty()) return result;
-  const SplitWriter samples = read_lines(written, lines, length);
+  const SplitWriter samples = read_lines(written, lines, length, from);
   const host::TemporaryFolder folder(std::filesystem::temp_directory_path());
   const std::filesystem::path file = folder.path() / "lines.safetensors";
   samples.write(file, written.vocabulary);

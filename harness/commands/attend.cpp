@@ -135,14 +135,8 @@ void run_predict(const PredictOptions& options) {
   const std::vector<std::string> lines = lines_of(all_input(options.input));
   const std::string name = options.input == "-" ? "standard input" : options.input;
   if (lines.empty()) throw Error(name + " has no line; one sample a line is expected");
-  PredictedLines made;
-  try {
-    made = predict(run, lines, device);
-  } catch (const UsageError&) {
-    throw;
-  } catch (const Error& error) {
-    throw Error(fmt::format("{}, {}", name, error.what()));
-  }
+  host::stop_at_signals();  // from here on: what waits for its input ends at the first
+  const PredictedLines made = predict(run, lines, device, name);
   if (made.cut > 0) {
     const InputOptions& input = run.config.settings.input;
     host::say(fmt::format("{} of {} lines are cut: the run reads {} tokens", made.cut, lines.size(),
@@ -204,9 +198,8 @@ void add_predict_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
   command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();
-  command->add_flag("--json", options->as_json, "As JSON, and no longer as CSV");
+  command->add_flag("--json", options->as_json, "As JSON, not CSV");
   command->callback([options] {
-    host::stop_at_signals();
     need_python_for(attention_of(options->run));
     run_predict(*options);
   });

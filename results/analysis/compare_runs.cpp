@@ -300,18 +300,18 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
   const auto of_b = of_a.empty() ? of_a : predictions_of(c.b, c.notes);
   if (!of_a.empty() && !of_b.empty() && of_same_examples(c.a, c.b, c.notes)) {
     const bool single = of_a.size() == 1 && of_b.size() == 1;
-    const PairedCounts counts = single ? paired_counts(*of_a[0], *of_b[0]) : PairedCounts();
-    if (!single || counts.differing() >= kLeastDiffering) {
+    const int64_t apart = single ? differing(*of_a[0], *of_b[0]) : kLeastDiffering;
+    if (apart >= kLeastDiffering) {
       c.bootstrap = paired_bootstrap(of_a, of_b);
     } else {
-      c.notes.push_back(fmt::format("no bootstrap: the runs differ on {} example{}, fewer than {}",
-                                    counts.differing(), counts.differing() == 1 ? "" : "s",
-                                    kLeastDiffering));
+      c.notes.push_back(fmt::format("no bootstrap: the runs differ on {} {}{}, fewer than {}",
+                                    apart, of_a[0]->samples.empty() ? "example" : "sample",
+                                    apart == 1 ? "" : "s", kLeastDiffering));
     }
     // McNemar's test takes examples for independent.
     if (single && of_a[0]->samples.empty()) {
-      c.counts = counts;
-      c.mcnemar = stats::mcnemar_p(counts.only_a, counts.only_b);
+      c.counts = paired_counts(*of_a[0], *of_b[0]);
+      c.mcnemar = stats::mcnemar_p(c.counts->only_a, c.counts->only_b);
     }
   }
   compare_seeds(c);

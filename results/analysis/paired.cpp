@@ -129,6 +129,20 @@ PairedCounts paired_counts(const Predictions& a, const Predictions& b) {
   return counts;
 }
 
+int64_t differing(const Predictions& a, const Predictions& b) {
+  const Predictions *one = &a, *other = &b;
+  check_sides({&one, 1}, {&other, 1});
+  int64_t count = 0;
+  bool seen = false;  // of this sample
+  for (size_t i = 0; i < a.labels.size(); ++i) {
+    if (i == 0 || a.samples.empty() || a.samples[i] != a.samples[i - 1]) seen = false;
+    if (seen || (a.labels[i] == a.predicted[i]) == (b.labels[i] == b.predicted[i])) continue;
+    seen = true;
+    ++count;
+  }
+  return count;
+}
+
 stats::Interval paired_bootstrap(std::span<const Predictions* const> a,
                                  std::span<const Predictions* const> b, double confidence,
                                  int resamples) {

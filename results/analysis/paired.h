@@ -17,13 +17,15 @@ bool same_examples(const Predictions& a, const Predictions& b);
 /// How two runs did on the same examples.
 struct PairedCounts {
   int64_t both = 0, only_a = 0, only_b = 0, neither = 0;  // examples that are predicted rightly
-
-  int64_t differing() const { return only_a + only_b; }
 };
 
 /// A bootstrap of single runs that differ on fewer examples than these is too narrow: where one
 /// example is expected, all on one side, it holds the difference in 61 of 100 cases, not 95.
 inline constexpr int64_t kLeastDiffering = 10;
+
+/// On how many examples, or samples where those are positions, one of the two alone is right.
+/// Throws std::runtime_error where they are not of the same examples.
+int64_t differing(const Predictions& a, const Predictions& b);
 
 /// Throws std::runtime_error where the labels differ: they are not the same examples.
 PairedCounts paired_counts(const Predictions& a, const Predictions& b);

@@ -15,8 +15,7 @@ void test_predictions(const Predictions& cell, const Predictions& best, Standing
     standing.reason = "predictions of other examples";
     return;
   }
-  const PairedCounts counts = paired_counts(cell, best);
-  if (counts.differing() >= kLeastDiffering) {
+  if (differing(cell, best) >= kLeastDiffering) {
     const Predictions *ours = &cell, *theirs = &best;
     const stats::Interval ci = paired_bootstrap({&ours, 1}, {&theirs, 1});
     standing.ci95 = stats::Interval{100 * ci.low, 100 * ci.high};
@@ -25,6 +24,7 @@ void test_predictions(const Predictions& cell, const Predictions& best, Standing
     standing.reason = "positions of a sample are not independent";
     return;
   }
+  const PairedCounts counts = paired_counts(cell, best);
   standing.test = "McNemar";
   standing.p = stats::mcnemar_p(counts.only_a, counts.only_b);
 }

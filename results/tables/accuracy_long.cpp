@@ -122,7 +122,7 @@ LongCells accuracy_cells_of(const AccuracyCell& cell) {
   const stats::Interval ci = cell.interval();
   return {fmt::format("{:.4f}", cell.percent()), fmt::format("{:.4f}", ci.low),
           fmt::format("{:.4f}", ci.high),
-          cell.ok.size() > 1          ? "student"
+          cell.ok.size() > 1          ? "seeds"
           : cell.ok[0]->test->samples ? "clustered"
                                       : "wilson"};
 }

@@ -296,6 +296,12 @@ class SetsThreads(torch.nn.Module):
         return x
 
 
+class SetsThreadsAndRaises(SetsThreads):
+    def __init__(self):
+        super().__init__()
+        raise ValueError("no")
+
+
 class SetsType(torch.nn.Module):
     def __init__(self):
         super().__init__()

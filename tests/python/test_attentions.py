@@ -138,6 +138,20 @@ class Attentions(unittest.TestCase):
         with self.assertRaisesRegex(lra.UsageError, "dropout should be at least 0"):
             Own("linear", dim=16, heads=2, dropout=5.0)
 
+    def test_a_subclass_may_have_a_state_of_its_own(self):
+        class Own(lra.Attention):
+            def get_extra_state(self):
+                return {"mine": 1}
+
+            def set_extra_state(self, state):
+                self.given = state
+
+        first, same, other = (Own("reformer", dim=16, heads=2, seed=seed) for seed in (1, 1, 2))
+        same.load_state_dict(first.state_dict())
+        self.assertEqual(same.given, {"mine": 1})
+        with self.assertRaisesRegex(lra.Error, "made with 2.*seed=1"):
+            other.load_state_dict(first.state_dict())
+
     def test_follows_training_however_that_is_set(self):
         """As PyTorch Lightning does: it puts back each module's flag."""
         x, mask = inputs()

@@ -361,6 +361,7 @@ class Objects(unittest.TestCase):
         threads = torch.get_num_threads()
         for name, said in (
             ("SetsThreads", f"__init__ set the number of threads to {threads + 1}"),
+            ("SetsThreadsAndRaises", "ValueError: no"),
             ("SetsType", "__init__ set torch's default type"),
             ("NoSuper", r"call super\(\).__init__\(\) first|does not call super"),
         ):
@@ -368,6 +369,23 @@ class Objects(unittest.TestCase):
                 made(name)
             self.assertEqual(torch.get_num_threads(), threads)
             self.assertIs(torch.get_default_dtype(), torch.float32)
+
+    def test_a_class_is_made_in_the_callers_type(self):
+        made("Layer")  # its file has tensors of its own: they are of the type at its first use
+        torch.set_default_dtype(torch.float64)
+        self.addCleanup(torch.set_default_dtype, torch.float32)
+        self.assertIs(made("Layer")._module.linear.weight.dtype, torch.float64)
+
+    def test_one_type_is_that_of_all_threads(self):
+        torch.set_default_dtype(torch.float64)
+        self.addCleanup(torch.set_default_dtype, torch.float32)
+        first, second = _modules.float32_by_default(), _modules.float32_by_default()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        self.assertIs(torch.get_default_dtype(), torch.float32)
+        second.__exit__(None, None, None)
+        self.assertIs(torch.get_default_dtype(), torch.float64)
 
     def test_classes_of_one_name_stay_apart(self):
         first, other = (type("Same", (torch.nn.Module,), {}) for _ in range(2))

@@ -13,9 +13,6 @@ from lra import _lra, _modules
 from lra._native import NativeModule, check_seed
 
 
-_SEED = "_extra_state"  # the name of nn.Module's own
-
-
 class Attention(NativeModule):
     """A self-attention layer: projections to q, k and v, the attention, and the projection back.
 
@@ -143,14 +140,19 @@ class Attention(NativeModule):
         self._native_mode = self.training
         self._seeded = native.drawn_tables() or "redraw" in self._modules
 
+    def _seed_key(self) -> str:
+        """That of nn.Module's extra state, unless a subclass has one of its own."""
+        own = type(self).get_extra_state is not nn.Module.get_extra_state
+        return "_seed" if own else "_extra_state"
+
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         super()._save_to_state_dict(destination, prefix, keep_vars)
         if self._seeded:
             seed = self._context["seed"]
-            destination[prefix + _SEED] = torch.tensor(seed if seed < 2**63 else seed - 2**64)
+            destination[prefix + self._seed_key()] = torch.tensor(seed if seed < 2**63 else seed - 2**64)
 
     def _load_from_state_dict(self, state_dict, prefix, local, strict, missing, unexpected, errors):
-        key, own = prefix + _SEED, self._context["seed"]
+        key, own = prefix + self._seed_key(), self._context["seed"]
         has_seed = self._seeded and key in state_dict  # dicts of before lack it
         seed = int(state_dict[key]) % 2**64 if has_seed else own
         if seed != own:

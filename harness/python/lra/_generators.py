@@ -4,6 +4,7 @@ import contextlib
 import json
 import random
 import sys
+import threading
 
 import torch
 
@@ -35,12 +36,26 @@ def seed_generators(seed):
         numpy.random.seed(seed % 2**32)
 
 
+class _Default:
+    """torch's default type, which is of all threads: the first that enters keeps it, the last puts it back."""
+
+    lock = threading.Lock()
+    within = 0
+    kept = torch.float32
+
+
 @contextlib.contextmanager
 def float32_by_default():
     """The C++ library makes its tensors in torch's default type, which a caller may have set."""
-    default = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float32)
+    with _Default.lock:
+        if _Default.within == 0:
+            _Default.kept = torch.get_default_dtype()
+            torch.set_default_dtype(torch.float32)
+        _Default.within += 1
     try:
         yield
     finally:
-        torch.set_default_dtype(default)
+        with _Default.lock:
+            _Default.within -= 1
+            if _Default.within == 0:
+                torch.set_default_dtype(_Default.kept)

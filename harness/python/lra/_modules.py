@@ -114,8 +114,14 @@ def _told_by(where):
 
 @contextlib.contextmanager
 def interrupts_told():
-    """Raises KeyboardInterrupt at its end, or in place of an error, where a user's code was interrupted within."""
+    """Raises KeyboardInterrupt at its end, or in place of an error, where a user's code was interrupted within.
+
+    In the main thread, the one that Python interrupts.
+    """
     global _interrupted
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     around, _interrupted = _interrupted, False
     try:
         yield
@@ -457,20 +463,23 @@ def make(options_json, offered_json):
         )
     keywords = _keywords(made, options, offered)
     before, cpu = random_state(), torch.random.get_rng_state()
-    threads = torch.get_num_threads()
+    threads, default = torch.get_num_threads(), torch.get_default_dtype()
     try:
         seed_generators(offered["seed"])
         torch.random.default_generator.manual_seed(offered["seed"])
-        with float32_by_default(), _told_by(where):
+        with _told_by(where):
             module = made(**keywords)
-            if torch.get_default_dtype() != torch.float32:
-                raise Refused(f"{where}: __init__ {DEFAULT_TYPE}")
     finally:
+        set_to = torch.get_num_threads(), torch.get_default_dtype()
+        if set_to[0] != threads:
+            torch.set_num_threads(threads)
+        torch.set_default_dtype(default)
         torch.random.set_rng_state(cpu)
         set_random_state(before)
-    if (set_to := torch.get_num_threads()) != threads:
-        torch.set_num_threads(threads)
-        raise Refused(f"{where}: __init__ {THREADS.format(set_to)}")
+    if set_to[0] != threads:
+        raise Refused(f"{where}: __init__ {THREADS.format(set_to[0])}")
+    if set_to[1] != default:
+        raise Refused(f"{where}: __init__ {DEFAULT_TYPE}")
     if "_modules" not in vars(module):
         raise Refused(f"{where}: __init__ does not call super().__init__(); call it first")
     if part := extra_state(module):

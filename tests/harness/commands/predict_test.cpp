@@ -114,6 +114,18 @@ TEST_F(PredictTest, NamesTheLineThatIsNoSample) {
   expect_refusal({"predict", data_.string(), "--input", file}, 1, "is not a run folder");
 }
 
+TEST_F(PredictTest, EndsAtCtrlC) {
+  ASSERT_NO_FATAL_FAILURE(train_run());
+  std::string lines;
+  for (int i = 0; i < 200'000; ++i) lines += "[MAX 1 2 ]\n";
+  Program program(words(lines));
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  program.send(SIGINT);
+  const ProgramResult result = program.wait();
+  EXPECT_EQ(result.status, 130) << result.err;
+  EXPECT_EQ(result.out, "");
+}
+
 TEST_F(PredictTest, RefusesARunThatPredictsTokens) {
   ASSERT_NO_FATAL_FAILURE(train_run({"--objective", "masked"}));
   expect_refusal(words("[MAX 1 2 ]\n"), 2, "the run predicts tokens and no classes of samples");

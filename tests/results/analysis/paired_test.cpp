@@ -126,6 +126,17 @@ TEST(Paired, SamplingOfResultsIsPairedWherePredictionsAre) {
   EXPECT_EQ(found().freedom, 49);
 }
 
+TEST(Paired, DifferingCountsSamplesOfPositionsOnce) {
+  Predictions a, b;
+  a.labels = b.labels = {0, 0, 0, 0, 0, 0};
+  a.predicted = {0, 0, 0, 1, 0, 2};
+  b.predicted = {1, 1, 0, 0, 0, 1};  // the last is wrong in both
+  EXPECT_EQ(differing(a, b), 3);
+  a.samples = b.samples = {4, 4, 4, 5, 6, 6};
+  EXPECT_EQ(differing(a, b), 2);
+  EXPECT_EQ(differing(a, a), 0);
+}
+
 TEST(Paired, PairedCountsAreOfTheSameExamplesAlone) {
   const PairedCounts counts = paired_counts(from_text("1110000"), from_text("1001100"));
   EXPECT_EQ(counts.both, 1);

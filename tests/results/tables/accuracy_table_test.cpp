@@ -463,7 +463,7 @@ TEST(LongForms, HoldEveryRunAndEveryCell) {
   const Table cells = accuracy_long(results);
   ASSERT_EQ(cells.rows.size(), 2u);
   EXPECT_EQ(cells.rows[0][6], "nystrom");
-  EXPECT_EQ(cells.rows[0][12], "student");
+  EXPECT_EQ(cells.rows[0][12], "seeds");
   EXPECT_EQ(cells.rows[1][12], "wilson");
   for (const Table& table : {runs, cells}) {
     for (const auto& row : table.rows) EXPECT_EQ(row.size(), table.columns.size());
