@@ -20,7 +20,7 @@ struct PairedCounts {
 };
 
 /// A bootstrap of single runs that differ on fewer examples than these is too narrow: where one
-/// example is expected, all on one side, it holds the difference in 61 of 100 cases, not 95.
+/// example is expected to differ, none does in e^-1 of all cases, and the interval is a point.
 inline constexpr int64_t kLeastDiffering = 10;
 
 /// On how many examples, or samples where those are positions, one of the two alone is right.

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <boost/random/mersenne_twister.hpp>
 #include <boost/random/normal_distribution.hpp>
 #include <cmath>
@@ -122,7 +123,7 @@ TEST(Statistics, SeedsIntervalsHoldTheMean) {
   constexpr int kTrials = 2'000;
   constexpr double kError = 0.01;  // of the mean, by the examples and by the seeds
   for (const int seeds : {3, 5, 20}) {
-    int held = 0;
+    int held = 0, held_by_wider = 0;
     for (int trial = 0; trial < kTrials; ++trial) {
       const double shared = kError * normal(random);
       std::vector<double> accuracies;
@@ -130,6 +131,15 @@ TEST(Statistics, SeedsIntervalsHoldTheMean) {
         accuracies.push_back(0.5 + shared + kError * std::sqrt(seeds) * normal(random));
       const Interval ci = seeds_interval(accuracies, 2'500);
       held += ci.low <= 0.5 && 0.5 <= ci.high ? 1 : 0;
+      const Interval student = student_interval(accuracies),
+                     wilson = wilson_of_fraction(mean(accuracies), 2'500);
+      held_by_wider +=
+          std::min(student.low, wilson.low) <= 0.5 && 0.5 <= std::max(student.high, wilson.high)
+              ? 1
+              : 0;
+    }
+    if (seeds == 20) {
+      EXPECT_NEAR(held_by_wider, 0.87 * kTrials, 0.02 * kTrials);
     }
     EXPECT_NEAR(held, 0.95 * kTrials, 3 * std::sqrt(0.95 * 0.05 * kTrials)) << seeds;
   }
