@@ -306,6 +306,13 @@ class Attentions(unittest.TestCase):
         with self.assertRaisesRegex(lra.Error, "cannot be traced"):
             torch.jit.trace(self.made("linear"), inputs(), check_trace=False)
 
+    def test_an_export_is_refused_and_leaves_the_layer(self):
+        layer, x = self.made("linear"), inputs()
+        before = layer(*x)
+        with self.assertRaisesRegex(lra.Error, "cannot be traced or exported"):
+            torch.export.export(layer, x)
+        self.assertTrue(torch.equal(layer(*x), before))
+
     def test_dropout_is_not_captured(self):
         # On a GPU alone, for which this stands in: the check comes before anything is computed.
         class OnGpu:

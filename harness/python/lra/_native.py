@@ -38,23 +38,23 @@ class NativeModule(nn.Module):
         super().__init__()
         self._native = native
         self._native_mode = self.training  # of the C++ module
-        self._places: list[tuple[dict[str, Any], str, torch.Tensor]] = []
-        self._parts: list[tuple[dict[str, Any], str, nn.Module]] = []
+        self._places: list[tuple[nn.Module, str, str, torch.Tensor]] = []
+        self._parts: list[tuple[nn.Module, str, nn.Module]] = []
         for path, tensor, trained in native.tensors():
             owner: nn.Module = self
             *folders, name = path.split(".")
             for folder in folders:
                 if folder not in owner._modules:
                     owner.add_module(folder, Part())
-                    self._parts.append((owner._modules, folder, owner._modules[folder]))
+                    self._parts.append((owner, folder, owner._modules[folder]))  # type: ignore[arg-type]
                 owner = owner._modules[folder]  # type: ignore[assignment]
             if trained:
                 tensor._is_param = True  # to nn.Module it is a Parameter then
                 owner.register_parameter(name, tensor)
-                self._places.append((owner._parameters, name, tensor))
+                self._places.append((owner, "_parameters", name, tensor))
             else:
                 owner.register_buffer(name, tensor)
-                self._places.append((owner._buffers, name, tensor))
+                self._places.append((owner, "_buffers", name, tensor))
 
     def __copy__(self):
         # Its tensors would be those of this one, of which the C++ module has a set of its own.
@@ -73,9 +73,10 @@ class NativeModule(nn.Module):
                 part = owner.get_submodule(folder)
                 if (place_of := tuple(folders[: i + 1])) not in known:
                     known.add(place_of)
-                    self._parts.append((owner._modules, folder, part))
+                    self._parts.append((owner, folder, part))
                 owner = part
-            place: dict[str, Any] = owner._parameters if trained else owner._buffers
+            kind = "_parameters" if trained else "_buffers"
+            place: dict[str, Any] = getattr(owner, kind)
             value = place[name]
             tensor.data = value.data
             tensor.requires_grad_(value.requires_grad)
@@ -83,19 +84,22 @@ class NativeModule(nn.Module):
             if trained:
                 tensor._is_param = True
             place[name] = tensor
-            self._places.append((place, name, tensor))
+            self._places.append((owner, kind, name, tensor))
 
     def _keep_tensors(self) -> None:
         """The C++ module computes with its own tensors: others in their places would do nothing.
 
         It follows `training`, however that was set.
         """
-        if torch.jit.is_tracing():
-            raise _lra.Error("such a layer cannot be traced: its operators are not torch's")
+        if torch.jit.is_tracing() or torch.compiler.is_exporting():
+            raise _lra.Error(
+                "such a layer cannot be traced or exported: its operators are not torch's; load "
+                "its state_dict() into the same layer where it is used"
+            )
         if self._native_mode != self.training:
             self.train(self.training)
-        for parts, name, part in self._parts:
-            if parts.get(name) is not part:
+        for owner, name, part in self._parts:
+            if owner._modules.get(name) is not part:
                 raise _lra.Error(
                     f"{name} was replaced by another module, which would do nothing; change its "
                     "tensors by copy_(), or put a layer of your own around this one"
@@ -105,15 +109,16 @@ class NativeModule(nn.Module):
                     f"{name} was put into {'training' if part.training else 'evaluation'} mode "
                     "alone, which would do nothing; call train() or eval() of the whole layer"
                 )
-        for place, name, tensor in self._places:
-            if place.get(name) is not tensor:
+        for owner, kind, name, tensor in self._places:
+            if getattr(owner, kind).get(name) is not tensor:
                 raise _lra.Error(
                     f"{name} was replaced by another tensor, which would do nothing; copy_() into it"
                 )
 
     def _apply(self, fn, recurse=True):
         super()._apply(fn, recurse)
-        for place, name, tensor in self._places:
+        for owner, kind, name, tensor in self._places:
+            place = getattr(owner, kind)
             moved = place[name]
             if moved is not tensor:  # buffers are replaced
                 tensor.data = moved.data
