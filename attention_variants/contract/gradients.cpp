@@ -59,6 +59,13 @@ void parameter_gradients(const ContractProbe& trial, ClauseReport& f) {
   }
 }
 
+// How far values of a tensor lie from zero, at most 1: small ones, as taps under a soft threshold,
+// would leave where the function is smooth by a longer step.
+double small_scale(const torch::Tensor& tensor) {
+  const double rms = tensor.square().mean().sqrt().item<double>();
+  return rms > 0 ? std::min(rms, 1.0) : 1;
+}
+
 // Central differences along random directions, in the inputs and in the attention's own parameters.
 void finite_differences(const ContractProbe& trial, ClauseReport& f) {
   const EntryPoint& form = trial.core();
@@ -67,7 +74,7 @@ void finite_differences(const ContractProbe& trial, ClauseReport& f) {
   // Fourth order: an ill-conditioned inverse is not linear within a step. Of float32 some four
   // digits are left of a difference, over a step that is long enough.
   const bool coarse = trial.exactness() > kExact;
-  const double step = coarse ? 1e-2 : 1e-5, limit = coarse ? 1e-3 : 1e-6;
+  const double limit = coarse ? 1e-3 : 1e-6;
   const char* const how = coarse ? ", computed in float32" : "";
   for (const int64_t n : {4, 11}) {
     const Inputs in =
@@ -85,6 +92,7 @@ void finite_differences(const ContractProbe& trial, ClauseReport& f) {
     const torch::NoGradGuard no_grad;
     for (size_t i = 0; i < leaves.size(); ++i) {
       const torch::Tensor old = leaves[i].clone();
+      const double step = coarse ? 1e-2 : 1e-5 * small_scale(old);
       for (int trial_number = 0; trial_number < 3; ++trial_number) {
         const torch::Tensor direction =
             torch::randn(old.sizes(), generator, torch::kDouble).to(old.device());

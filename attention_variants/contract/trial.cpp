@@ -229,10 +229,13 @@ double ContractProbe::exactness() const {
       moved.leaves[i] = in.leaves[i] + t * way.leaves[i];
     return call(*attention, form, moved);
   };
-  // Along a step so short a function is a line, but for the digits that it has.
+  // Along a step so short a function is a line, but for the digits that it has, and for curvature,
+  // of which a quarter of the step leaves a sixteenth.
   constexpr double kStep = 1e-6, kOfFloat64 = 1e-10;
-  const double bend = difference(at(2 * kStep) + at(0), 2 * at(kStep));
-  exactness_ = bend > kOfFloat64 && bend < kExactInFloat32 ? kExactInFloat32 : kExact;
+  const auto bend_of = [&](double step) { return difference(at(2 * step) + at(0), 2 * at(step)); };
+  const double bend = bend_of(kStep);
+  const bool rounded = bend > kOfFloat64 && bend < kExactInFloat32 && bend_of(kStep / 4) > bend / 8;
+  exactness_ = rounded ? kExactInFloat32 : kExact;
   return *exactness_;
 }
 

@@ -1,8 +1,11 @@
 // Long convolution: y = k * u + Δ ⊙ u with taps k of their own for every lag of every channel, to
 // both sides, which a soft threshold may draw to zero: k = sign(w) max(|w| - squash, 0).
 //
-// Fu et al., "Simple Hardware-Efficient Long Convolutions for Sequence Modeling", ICML 2023; for
-// the Long Range Arena with a squash of 0.002 to 0.003 and a dropout of 0.2.
+// Fu et al., "Simple Hardware-Efficient Long Convolutions for Sequence Modeling", ICML 2023. Their
+// files for the Long Range Arena (HazyResearch/safari, configs/experiment/lra) have squash and
+// dropout 0.002 and 0.2 for ListOps, 0.003 and 0.2 for Text and Image, 0.004 and 0.1 for Retrieval,
+// 0.001 and 0.3 for Pathfinder and Path-X, two kernels a channel, to one side but for the last two,
+// and train the taps at a rate of their own without decay.
 // Cost: O(N log N D) time; memory O(N D).
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/long_convolution.h"
@@ -41,6 +44,7 @@ class LongConvolution : public SequenceMixer {
   bool length_invariant() const override { return true; }
   // A dropout draws in every pass.
   bool capturable() const override { return options_.dropout == 0; }
+  std::vector<std::string> slow_parameters() const override { return {"taps"}; }
   json options() const override { return write_fields(options_); }
 
   int64_t flops(int64_t batch, int64_t length) const override {

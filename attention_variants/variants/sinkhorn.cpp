@@ -1,7 +1,8 @@
 // Sparse Sinkhorn attention, as the Long Range Arena has it: a block of b positions attends to
 // itself, and to the block that a learned soft sorting puts in its place.
 //   s_j = Σ of the keys in block j;  L = s W + bias [n,n], n = ⌈N/b⌉, W's columns cut to n;
-//   P = softmax of L over its columns, or its Sinkhorn normalisation;
+//   P = softmax of L over its columns, or its Sinkhorn normalisation, without the Gumbel noise that
+//   public code adds to L in training;
 //   K'_i = Σ_j P[j,i] K_j, V' likewise: blocks are mixed place by place;
 //   out = softmax(Q Kᵀ/√d) V + softmax(Q K'ᵀ/√d) V', each within the block.
 // A place of a sorted block is seen where its mask, mixed by P as well, is above ½ Σ_j P[j,i]:

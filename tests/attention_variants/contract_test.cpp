@@ -194,6 +194,8 @@ enum class Fault {
   float32_inside,
   float32_inside_and_wrong_gradient,
   float32_softmax,
+  curved,
+  curved_and_depends_on_length,
   nan_always,
 };
 
@@ -258,7 +260,9 @@ class Faulty : public ProjectedAttention {
     torch::Tensor out = torch::matmul(weights, v);
     if (fault_ == Fault::wrong_past_one_block && past)
       out = out + 1e-6 * v_given.mean(std::vector<int64_t>{0, 2}, /*keepdim=*/true);
-    if (fault_ == Fault::depends_on_length) out = out + 1e-6 / static_cast<double>(n);
+    const bool by_length = fault_ == Fault::curved_and_depends_on_length;
+    if (fault_ == Fault::curved || by_length) out = out + 0.01 * (300 * v).sin();
+    if (fault_ == Fault::depends_on_length || by_length) out = out + 1e-6 / static_cast<double>(n);
     if (fault_ == Fault::leaks_across_batch) out = out + 1e-6 * v_given.mean(0, /*keepdim=*/true);
     if (fault_ == Fault::nan_always) out = out / 0.0 * 0.0;
     if (fault_ == Fault::draws_noise) out = out + 1e-9 * torch::randn_like(out);
@@ -374,6 +378,13 @@ TEST(ContractClauses, AllHoldInFloat32Inside) {
   EXPECT_EQ(failing(faulty(Fault::float32_inside)), Names{});
   EXPECT_EQ(failing(faulty(Fault::float32_inside_and_wrong_gradient)), Names{"finite differences"});
   EXPECT_EQ(failing(faulty(Fault::float32_softmax)), Names{});
+}
+
+// Curvature is no lack of digits.
+TEST(ContractClauses, AreAsStrictWhereAFunctionIsCurved) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(failing(faulty(Fault::curved)), Names{});
+  EXPECT_EQ(failing(faulty(Fault::curved_and_depends_on_length)), Names{"length invariance"});
 }
 
 TEST(ContractClauses, HintAtWhatKeptThemFromTelling) {

@@ -38,6 +38,8 @@ TEST(LongConv, IsOneSidedWhereItIsCausal) {
   expect_reads_ahead("longconv[init=1]");
 }
 
+TEST(LongConv, NamesItsSlowParameters) { expect_slow_parameters_exist("longconv"); }
+
 TEST(LongConv, RefusesWhatIsLongerThanItsTaps) {
   const MixerRows in = mixer_rows({65}, 65);
   EXPECT_THROW(mixer("longconv")->forward(in.x, in.mask), Unsupported);
