@@ -93,39 +93,30 @@ void run_where(const ProfileOptions& options) {
   const torch::Device device = host::parse_device(options.plan.device);
   const profile::ProfilePlan plan = planned_where(options);
   std::vector<std::string> failed;
+  size_t done = 0;
   for (const profile::ProfileCell& cell : plan.cells) {
     try {
       const Where record = where::where_of(cell, device, plan.threads, plan.seconds);
       for (const Table& table : where_tables(record, kMostOps))
         fmt::print("{}\n", to_terminal(table, host::table_columns()));
       if (out) out->write(make_where(record).dump() + "\n");
+      ++done;
     } catch (const host::Interrupted&) {
-      throw;
+      if (!out || done == 0) throw;
+      out->commit();
+      throw host::Interrupted(
+          fmt::format("stopped; {} has {} of {} cells, and the others want a file of their own",
+                      options.out, done, plan.cells.size()));
     } catch (const std::exception& error) {
       failed.push_back(
           fmt::format("{} N={}: {}", cell.attention.text(), cell.length, first_line(error)));
     }
   }
-  if (out && failed.size() < plan.cells.size()) out->commit();
+  if (out && done > 0) out->commit();
   if (!failed.empty()) {
     throw Error(fmt::format("{} of {} cells could not be taken apart: {}", failed.size(),
                             plan.cells.size(), fmt::join(failed, "; ")));
   }
-}
-
-// A script must not take these for measured. What does not fit or is refused is a result, and what
-// becomes of other packages is theirs.
-void check_measured(const std::vector<Profile>& records) {
-  std::vector<std::string> failed;
-  for (const Profile& record : records) {
-    if (!record.package.empty()) continue;
-    if (record.status == Status::crash || record.status == Status::timeout)
-      failed.push_back(fmt::format("{} of {} at N = {}", record.status,
-                                   printable(record.attention.label), record.length));
-  }
-  if (!failed.empty())
-    throw Error(fmt::format("{} of {} cells were not measured: {}", failed.size(), records.size(),
-                            fmt::join(failed, "; ")));
 }
 
 void run_profile_command(const ProfileOptions& options) {
@@ -150,7 +141,8 @@ void run_profile_command(const ProfileOptions& options) {
     print_comparison(
         earlier, asked,
         {.earlier = options.compare, .now = options.out, .tolerance = options.tolerance});
-  check_measured(asked);
+  // A script must not take these for measured.
+  if (const std::string text = profile::unmeasured_text(asked); !text.empty()) throw Error(text);
 }
 
 // What is measured.

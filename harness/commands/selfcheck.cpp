@@ -58,9 +58,9 @@ void add_selfcheck_command(CLI::App& app) {
                    "Comma list; default: all that run by their name")
       ->check(some_name());
   command
-      ->add_option(
-          "--checks", request.checks,
-          fmt::format("Comma list; default: all: {}", fmt::join(selfcheck::check_names(), ", ")))
+      ->add_option("--checks", request.checks,
+                   fmt::format("Comma list; default: all: {}. speed takes roofline along",
+                               fmt::join(selfcheck::check_names(), ", ")))
       ->delimiter(',');
   command->add_option("--threads", request.threads, "0 = all processors")->capture_default_str();
   command->add_option("--out", request.out,

@@ -246,8 +246,7 @@ ChildStatus run_child(const std::vector<std::string>& arguments, const ChildOpti
   auto pause = std::chrono::milliseconds(1);  // short work should not wait for us
   for (;;) {
     if (auto ended = child.poll()) {
-      if (stop_requested() && !options.to_its_end)
-        throw Interrupted("stopped; the same command with --resume goes on");
+      if (stop_requested() && !options.to_its_end) throw Interrupted("stopped");
       return std::move(*ended);
     }
     std::this_thread::sleep_for(pause);

@@ -29,15 +29,31 @@ namespace {
 
 constexpr const char* kCommit = "commit";
 
-std::string processor_name() {
+// What /proc/cpuinfo says of the first processor under this name, "" where it says nothing.
+std::string processor_said(const std::string& name) {
   std::ifstream in("/proc/cpuinfo");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("model name")) {
-      const size_t colon = line.find(':');
-      if (colon != std::string::npos && colon + 2 < line.size()) return line.substr(colon + 2);
-    }
+  for (std::string line; std::getline(in, line) && !line.empty();) {
+    const size_t colon = line.find(':');
+    if (colon == line.npos || colon + 2 >= line.size()) continue;
+    if (line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1) == name)
+      return line.substr(colon + 2);
   }
-  return "unknown";
+  return "";
+}
+
+std::string processor_name() {
+  const std::string name = processor_said("model name");
+  return name.empty() ? "unknown" : name;
+}
+
+std::string processor_model() {
+  std::string text;
+  for (const auto& [name, word] :
+       {std::pair("cpu family", "family"), {"model", "model"}, {"stepping", "stepping"}}) {
+    if (const std::string said = processor_said(name); !said.empty())
+      text += fmt::format("{}{} {}", text.empty() ? "" : " ", word, said);
+  }
+  return text;
 }
 
 int64_t usable_processors() {
@@ -139,6 +155,7 @@ Machine machine_of(torch::Device device) {
     driver = gpu_driver();
   }
   return {.processor = processor_name(),
+          .processor_model = processor_model(),
           .cores = sysconf(_SC_NPROCESSORS_ONLN),
           .usable_cores = usable_processors(),
           .memory_gib = std::round(bytes / (1 << 30) * 10) / 10,

@@ -62,6 +62,18 @@ std::vector<int> allowed_processors() {
   return allowed;
 }
 
+// Processors of one core share what computes.
+std::map<int, std::string> cores(const std::vector<int>& processors) {
+  std::map<int, std::string> core_of;
+  for (const int processor : processors) {
+    std::string siblings;
+    std::ifstream in(
+        fmt::format("/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list", processor));
+    if (std::getline(in, siblings)) core_of[processor] = siblings;
+  }
+  return core_of;
+}
+
 // The processors of work that is kept on none, where it has threads for all of them.
 std::vector<int> all_used_by(int64_t threads) {
   std::vector<int> allowed = allowed_processors();
@@ -121,7 +133,21 @@ std::vector<int> idle_processors(double seconds) {
   auto after = processor_ticks();
   for (const auto& [processor, ticks] : before) after[processor].busy -= ticks.busy;
   std::ranges::stable_sort(processors, {}, [&](int processor) { return after[processor].busy; });
-  return processors;
+  return one_a_core_first(processors, cores(processors));
+}
+
+std::vector<int> one_a_core_first(const std::vector<int>& processors,
+                                  const std::map<int, std::string>& core_of) {
+  std::map<std::string, int> met;              // of each core
+  std::vector<std::pair<int, int>> by_number;  // which of its core's, and the processor
+  for (const int processor : processors) {
+    const auto it = core_of.find(processor);
+    by_number.emplace_back(it == core_of.end() ? 0 : met[it->second]++, processor);
+  }
+  std::ranges::stable_sort(by_number, {}, &std::pair<int, int>::first);
+  std::vector<int> sorted;
+  for (const auto& [number, processor] : by_number) sorted.push_back(processor);
+  return sorted;
 }
 
 std::vector<std::pair<std::string, std::string>> pinned_environment(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,8 +13,13 @@
 namespace lra::measure {
 
 /// The processors that this process may use, those that others use least first (watched for
-/// `seconds`), in the system's order where that is equal.
+/// `seconds`), in the system's order where that is equal; one of each core before a second of any.
 std::vector<int> idle_processors(double seconds = 0.1);
+
+/// `processors` in their order, but one of each core before the second of any. `core_of`: a name of
+/// the core by processor; one that it lacks is a core of its own.
+std::vector<int> one_a_core_first(const std::vector<int>& processors,
+                                  const std::map<int, std::string>& core_of);
 
 /// The environment in which a process keeps one OpenMP thread on each of these processors.
 std::vector<std::pair<std::string, std::string>> pinned_environment(

@@ -39,7 +39,9 @@ double fastest_of_layers(torch::Dtype dtype, double seconds) {
   constexpr int64_t kWidth = 256, kRowsOfThread = 2048;
   const int64_t rows = kRowsOfThread * at::get_num_threads();
   const auto x = torch::randn({1, rows, kWidth}).to(dtype);
-  const ops::LinearWeights layer{torch::randn({kWidth, kWidth}), torch::zeros({kWidth})};
+  const auto weights = torch::dtype(dtype == torch::kDouble ? dtype : torch::kFloat);
+  const ops::LinearWeights layer{torch::randn({kWidth, kWidth}, weights),
+                                 torch::zeros({kWidth}, weights)};
   const ops::AutocastScope autocast(
       x.device(), dtype == torch::kBFloat16 ? ops::Dtype::bfloat16 : ops::Dtype::float32);
   const double flops = 2.0 * static_cast<double>(rows * kWidth * kWidth);

@@ -65,6 +65,8 @@ json cell_json(const ProfileCell& cell) {
     value["model"] = {{"vocabulary", info.vocabulary},
                       {"classes", info.classes},
                       {"inputs", info.inputs},
+                      {"labels", info.position_labels ? "positions" : "samples"},
+                      {"objective", settings.training.objective},
                       {"sizes", write_fields(settings.model)}};
   }
   return value;

@@ -99,7 +99,12 @@ void run_profile_child(const std::string& word) {
   } else if (request.kind == MeasureKind::room) {
     answer = {{"bytes", host::default_memory_limit(device)}};
   } else if (request.kind == MeasureKind::bytes) {
-    answer = {{"bytes", peak_bytes_of_call(request.cell, device, request.memory_limit)}};
+    answer = {{"bytes", nullptr}};  // more than there is
+    try {
+      answer["bytes"] = peak_bytes_of_call(request.cell, device, request.memory_limit);
+    } catch (const std::exception& error) {
+      if (host::status_of(error) != Status::oom) throw;
+    }
   } else {
     answer = make_profile(profile_cell(request.cell, device, request.threads, request.memory_limit,
                                        {.seconds = request.seconds,

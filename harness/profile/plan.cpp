@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "attention_variants/base/files.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
 #include "harness/profile/child.h"
@@ -29,13 +30,14 @@ struct BatchRule {
   int64_t count = 0;   // of samples or tokens
   std::string policy;  // for the records
 
-  int64_t batch(int64_t length) const {
+  // `inputs`: sequences of a sample.
+  int64_t batch(int64_t length, int64_t inputs) const {
     if (kind != Kind::tokens) return count;
-    if (count < length) {
+    if (count < length * inputs) {
       throw UsageError(
           fmt::format("--batch {}: one sample of --lengths {} has more tokens", policy, length));
     }
-    return count / length;
+    return count / (length * inputs);
   }
 };
 
@@ -78,17 +80,19 @@ ops::Dtype parse_dtype(const std::string& word) {
 }
 
 // A step of a profile is one batch through the model and AdamW: a setting that it does not read
-// would name a table of what was not measured.
-void check_read(const std::vector<std::string>& sets) {
+// would name a table of what was not measured. `from` says where the words stand.
+void check_read(const std::vector<std::string>& sets, const std::string& from) {
   for (const std::string& set : sets) {
     const std::string key = split_override(set).first;
-    if (key == "training.batch") throw UsageError("--set " + key + ": of a profile it is --batch");
+    if (key == "training.batch")
+      throw UsageError(fmt::format("{} {}: of a profile it is --batch", from, key));
     if (key.starts_with("model.") || key.starts_with("input.") || key == "kernels" ||
         key == "training.objective")
       continue;
-    throw UsageError("--set " + key +
-                     ": a profile reads model.*, input.*, kernels and training.objective alone; "
-                     "the time of a whole training is in the records of lra train");
+    throw UsageError(
+        fmt::format("{} {}: a profile reads model.*, input.*, kernels and training.objective "
+                    "alone; the time of a whole training is in the records of lra train",
+                    from, key));
   }
 }
 
@@ -127,7 +131,15 @@ int64_t largest_batch(const ProfileCell& cell, const ProfilePlan& plan, int64_t 
                            .memory_limit = memory_limit};
     request.cell.batch = batch;
     const MeasureAnswer answer = run_in_child(request, plan.timeout);
-    if (answer.value.is_null()) return std::nullopt;
+    // What fails with one sample says so itself when it is measured.
+    if (answer.value.is_null() && answer.status != Status::oom && batch > 1) {
+      throw Error(
+          fmt::format("--batch largest: {} N={} with batch {} ended in {} ({}), so what "
+                      "fits is not known: give {}--batch as a number",
+                      cell.attention.text(), cell.length, batch, *answer.status, answer.reason,
+                      answer.status == Status::timeout ? "more --timeout, or " : ""));
+    }
+    if (answer.value.is_null() || answer.value.at("bytes").is_null()) return std::nullopt;
     const int64_t told = answer.value.at("bytes");
     if (told < 0) {
       throw Error("this LibTorch cannot tell what " + plan.device +
@@ -165,6 +177,8 @@ const Profile* found_before(ProfileCell cell, const ProfilePlan& plan,
 }
 
 void find_largest_batches(ProfilePlan& plan) {
+  std::optional<AtomicFile> probe;  // throws where --out cannot be written
+  if (!plan.out.empty()) probe.emplace(plan.out);
   const std::vector<Profile> records =
       std::filesystem::exists(plan.out) ? read_profile(plan.out) : std::vector<Profile>();
   const int64_t limit =
@@ -218,12 +232,13 @@ ProfilePlan plan_profile(const ProfileRequest& request, ProfilePlan plan) {
   plan.threads = host::use_threads(plan.threads);
   if (plan.passes == 0) plan.passes = plan.seconds < kRough ? 1 : 3;
   const std::string list = request.attentions.empty() ? preset.attentions : request.attentions;
+  const int64_t inputs = common.scope == ProfileScope::model ? task(common.task).inputs : 1;
   for (const int64_t length : request.lengths.empty() ? preset.length_list() : request.lengths) {
     for (const AttentionSpec& attention : attentions_of(list)) {
       ProfileCell cell = common;
       cell.attention = attention;
       cell.length = length;
-      cell.batch = batch.batch(length);
+      cell.batch = batch.batch(length, inputs);
       cell.batch_policy = batch.policy;
       cell = validated_cell(std::move(cell));
       check_given("--heads", request.heads, "model.heads", cell.heads);
@@ -231,7 +246,8 @@ ProfilePlan plan_profile(const ProfileRequest& request, ProfilePlan plan) {
       plan.cells.push_back(std::move(cell));
     }
   }
-  check_read(request.sets);
+  check_read(preset.set_words(), fmt::format("preset {}: set", preset.name));
+  check_read(request.sets, "--set");
   check_meant_once(plan.cells);
   // Only now, as it is work: what is wrong was found above.
   if (batch.kind == BatchRule::Kind::largest) find_largest_batches(plan);

@@ -1,6 +1,7 @@
 #include "harness/profile/profile_run.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -9,6 +10,7 @@
 #include <random>
 #include <set>
 
+#include "attention_variants/base/text.h"
 #include "harness/host/folder_lock.h"
 #include "harness/host/memory.h"
 #include "harness/host/progress.h"
@@ -59,7 +61,7 @@ class ProfileRunner {
           kept_failures_ += known->status == Status::ok ? 0 : 1;
           note_method(*known);
         } else {
-          check_same_method(*known, method(), plan.out);
+          check_same_method(*known, method(), host::machine_of(device_), plan.out);
         }
       }
       count_passes(i, known);
@@ -120,7 +122,7 @@ class ProfileRunner {
   // Of a cell that has its passes: what is asked of it now and was not then.
   void note_method(const Profile& known) {
     const json now = method();
-    std::string how = other_method(known, now);
+    std::string how = other_method(known, now, host::machine_of(device_));
     const auto seconds = known.method.find("seconds");
     if (how.empty() && seconds != known.method.end() && *seconds != now.at("seconds"))
       how = "with --seconds " + text_from_value(*seconds);
@@ -169,6 +171,7 @@ class ProfileRunner {
                                   .seconds = plan_.seconds / static_cast<double>(plan_.passes),
                                   .processors = processors_});
     if (Profile* known = store_.find(i)) {
+      if (!pass.package.empty()) check_same_package(*known, pass, plan_.out);
       merge_pass(std::move(pass), *known);
     } else {
       store_.insert(std::move(pass), i);
@@ -286,6 +289,19 @@ std::vector<Profile> profiles_of(const ProfilePlan& plan, std::span<const Profil
     if (found != records.end() && known.insert(key).second) chosen.push_back(*found);
   }
   return chosen;
+}
+
+std::string unmeasured_text(std::span<const Profile> records) {
+  std::vector<std::string> failed;
+  for (const Profile& record : records) {
+    if (!record.package.empty()) continue;
+    if (record.status == Status::crash || record.status == Status::timeout)
+      failed.push_back(fmt::format("{} of {} at N = {}", record.status,
+                                   printable(record.attention.label), record.length));
+  }
+  if (failed.empty()) return "";
+  return fmt::format("{} of {} cells were not measured: {}", failed.size(), records.size(),
+                     fmt::join(failed, "; "));
 }
 
 std::vector<Profile> run_profile(const ProfilePlan& plan) {

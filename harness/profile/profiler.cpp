@@ -139,7 +139,7 @@ Work model_work(const ProfileCell& cell, const Config& config, torch::Device dev
   Work work;
   work.options = model->attention_options();
   work.parameter_bytes = parameter_bytes(*model);
-  work.flops = model->flops(cell.batch, cell.length);
+  work.flops = model->flops(cell.batch, cell.length, label_count);
   work.least_bytes = bytes_of(tokens) + bytes_of(mask) + work.parameter_bytes +
                      label_count * classes * 4;  // logits, float32
   if (cell.mode == ProfileMode::inference) {

@@ -35,7 +35,7 @@ void CheckReport::at_most(const std::string& what, double error, double limit) {
 
 std::span<const Check> machine_checks() {
   static const std::array checks = {
-      Check{"roofline", "large products and copies can be timed", measure_machine},
+      Check{kRoofline, "large products and copies can be timed", measure_machine},
       Check{"dropout-bits", "the device drops what Philox's numbers say", check_dropout_bits},
   };
   return checks;
@@ -52,7 +52,7 @@ std::span<const Check> attention_checks() {
       Check{"graph", "steps as a graph lead where single operators lead", check_graph},
       Check{"resume", "a run goes on from a CPU's checkpoint, and back there", check_resume},
       Check{"memory", "the variant's account is what the allocator counts", check_memory},
-      Check{"speed", "nothing is faster than the machine", check_speed},
+      Check{kSpeed, "nothing is faster than the machine", check_speed},
   };
   return checks;
 }

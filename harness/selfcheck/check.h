@@ -51,6 +51,8 @@ class CheckReport {
   bool holds_ = true;
 };
 
+constexpr const char *kRoofline = "roofline", *kSpeed = "speed";  // which needs the other
+
 struct Check {
   std::string name;     // "parity-float32"
   std::string promise;  // one sentence

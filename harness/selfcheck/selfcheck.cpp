@@ -9,6 +9,7 @@
 #include "harness/host/folder_lock.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
+#include "harness/host/signals.h"
 #include "harness/host/temporary_folder.h"
 #include "harness/selfcheck/child.h"
 #include "results/records/json_line.h"
@@ -44,6 +45,13 @@ void check_asked(const std::vector<std::string>& asked) {
   }
 }
 
+// Times are held against the roofline.
+std::vector<std::string> with_roofline(std::vector<std::string> asked) {
+  if (std::ranges::count(asked, kSpeed) > 0 && std::ranges::count(asked, kRoofline) == 0)
+    asked.emplace_back(kRoofline);
+  return asked;
+}
+
 // The file of one self-check: old lines beside new ones would say what no one program did.
 AppendFile begun(const std::filesystem::path& out) {
   if (std::filesystem::exists(out)) {
@@ -59,7 +67,7 @@ class SelfcheckRun {
  public:
   explicit SelfcheckRun(const SelfcheckRequest& request)
       : attentions_(attentions_of(request)),
-        machine_checks_(chosen(machine_checks(), request.checks)),
+        machine_checks_(chosen(machine_checks(), with_roofline(request.checks))),
         attention_checks_(chosen(attention_checks(), request.checks)),
         minutes_(request.minutes),
         subject_{.attention = std::nullopt,
@@ -138,7 +146,14 @@ std::vector<std::string> check_names() {
 
 std::vector<Selfcheck> run_selfcheck(const SelfcheckRequest& request) {
   check_asked(request.checks);
-  return SelfcheckRun(request).run();
+  try {
+    return SelfcheckRun(request).run();
+  } catch (const host::Interrupted&) {
+    throw host::Interrupted(fmt::format(
+        "stopped; {} has the checks of until then; a self-check begins afresh, so remove it, or "
+        "choose another --out",
+        request.out.string()));
+  }
 }
 
 }  // namespace lra::selfcheck

@@ -205,9 +205,11 @@ int64_t Model::parameter_count() const {
   return count;
 }
 
-int64_t Model::flops(int64_t batch, int64_t length) const {
+int64_t Model::flops(int64_t batch, int64_t length, int64_t labels) const {
   const int64_t rows = batch * inputs_, positions = length + (encoder_.has_cls() ? 1 : 0);
-  int64_t flops = at_positions_ ? 0 : batch * row_flops(classifier_->parameters());
+  const bool tied = at_positions_ && options_.head == Head::tied;
+  const auto head = tied ? std::vector{encoder_.token_vectors()} : classifier_->parameters();
+  int64_t flops = (at_positions_ ? labels : batch) * row_flops(head);
   for (const auto& layer : layers_) {
     const int64_t attention = layer_flops(*layer->attention(), rows, positions);
     if (attention < 0) return -1;

@@ -61,11 +61,10 @@ class Model : public torch::nn::Module {
   int64_t parameter_count() const;
 
   /// Floating-point operations (a multiply-add is 2) of one forward() of `batch` samples of
-  /// `length` tokens: the products of the attention layers, the feed-forward blocks and the
-  /// classifier, whose products at labelled positions go by their number and are left out. An
-  /// embedding is looked up, and pointwise work is not counted. -1 where the variant has no
-  /// account.
-  int64_t flops(int64_t batch, int64_t length) const;
+  /// `length` tokens: the products of the attention layers, the feed-forward blocks and the head,
+  /// which, where positions have the labels, reads the `labels` of the batch. An embedding is
+  /// looked up, and pointwise work is not counted. -1 where the variant has no account.
+  int64_t flops(int64_t batch, int64_t length, int64_t labels = 0) const;
 
   /// Registered names of the parameters that a state-space recipe trains at a rate of their own:
   /// Attention::slow_parameters() of all layers.

@@ -36,7 +36,7 @@ std::string setting_text(const Profile& p, const SetupGroup& same) {
       fmt::format("{}, {}, batch {}, {} heads of {}, {}, {}", p.scope, p.mode,
                   p.batch_policy.empty() ? fmt::format("{}", p.batch) : p.batch_policy, p.heads,
                   p.head_dim, p.dtype, p.device);
-  if (!same.kernels.empty()) text += ", " + same.kernels;
+  if (!same.cpu.empty()) text += ", " + same.cpu;
   if (const int64_t threads = p.threads.value_or(0); threads > 0)
     text += fmt::format(", {} thread{}", threads, threads == 1 ? "" : "s");
   if (!p.protocol.empty())
@@ -165,6 +165,8 @@ const Profile* ProfileGroup::at(const std::string& row, int64_t length) const {
 
 SetupMarks setup_marks(const Profile& p) {
   return {.kernels = cpu_kernels(p.software, p.device),
+          .capability = cpu_capability(p.software, p.device),
+          .processor = p.device == "cpu" ? p.machine.processor_model : "",
           .any_kernels = !p.package.empty(),
           .values = p.protocol_sha256,
           .own = p.own_settings_sha256,

@@ -53,11 +53,11 @@ std::string batch_mark(const Profile& profile);
 /// "~" where one of the times is not to be trusted, else "".
 const char* noise_mark(const Profile& one, const Profile& other);
 
-/// What it says of its kernels and of the values of its protocol.
+/// What it says of its processor, the kernels of that and of the values of its protocol.
 SetupMarks setup_marks(const Profile& profile);
 
 /// Cells that may be compared: all but attention and length in common (and batch, where a policy
-/// chose it), the set of the CPU's kernels and the values of the protocol too.
+/// chose it), the processor, the set of its kernels and the values of the protocol too.
 struct ProfileGroup {
   const Profile* front = nullptr;
   // "module, inference, batch 1, 12 heads of 64, float32, cpu, 2 threads, on Xeon, 2 cores"; where

@@ -10,6 +10,8 @@ constexpr double kMostGib = 1e12;  // of memory, as tables spell it out
 template <class Fields, class Record>
 void machine_fields(Fields& f, Record& machine) {
   f("processor", machine.processor, Presence::optional);
+  if (Fields::kReads || !machine.processor_model.empty())
+    f("processor_model", machine.processor_model, Presence::sparse);
   f("cores", machine.cores, Presence::optional);
   if (Fields::kReads || machine.usable_cores > 0)
     f("usable_cores", machine.usable_cores, Presence::sparse);

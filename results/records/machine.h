@@ -9,8 +9,10 @@
 namespace lra {
 
 struct Machine {
-  std::string processor;     // "Intel(R) Xeon(R) ..."
-  int64_t cores = 0;         // logical; 0 = unknown
+  std::string processor;        // "Intel(R) Xeon(R) ..."
+  std::string processor_model;  // "family 26 model 2 stepping 1", as clouds call several processors
+                                // "AMD EPYC"; "" = unknown
+  int64_t cores = 0;            // logical; 0 = unknown
   int64_t usable_cores = 0;  // of these, by the process that ran; 0 = unknown: older records give
                              // these as `cores`
   double memory_gib = 0;     // 0 = unknown

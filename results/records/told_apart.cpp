@@ -15,8 +15,21 @@ constexpr const char* kValuesNote =
     "other values of the protocol of this name have tables of their own; values, own and settings "
     "are how protocol_sha256, own_settings_sha256 and settings_sha256 of the records begin";
 
+// What tells processors apart.
+struct CpuMark {
+  std::string SetupMarks::*field;
+  const char* name;
+  bool of_kernels;  // a package has none of them
+  const char* note;
+};
+
 constexpr const char* kKernelsNote =
     "other sets of the CPU's kernels have tables of their own; a package's rows stand in each";
+
+constexpr CpuMark kCpuMarks[] = {{&SetupMarks::kernels, "kernels", true, kKernelsNote},
+                                 {&SetupMarks::capability, "LibTorch's", true, kKernelsNote},
+                                 {&SetupMarks::processor, "processor", false,
+                                  "other processors of this name have tables of their own"}};
 
 struct MarkedGroup {
   std::string values;
@@ -121,7 +134,7 @@ std::vector<SetupGroup> values_groups(std::span<const SetupMarks> marks) {
   std::vector<SetupGroup> all;
   for (MarkedGroup& group : groups) {
     std::ranges::sort(group.members);
-    SetupGroup one{.kernels = "", .values = "", .notes = {}, .members = group.members};
+    SetupGroup one{.cpu = "", .values = "", .notes = {}, .members = group.members};
     if (groups.size() > 1) {
       one.values = group_text(group, groups, marks);
       one.notes.emplace_back(kValuesNote);
@@ -131,33 +144,47 @@ std::vector<SetupGroup> values_groups(std::span<const SetupMarks> marks) {
   return all;
 }
 
-// How many sets of kernels are known.
-size_t kernel_sets(std::span<const SetupMarks> marks) {
-  std::set<std::string> sets;
-  for (const SetupMarks& one : marks) {
-    if (!one.any_kernels && !one.kernels.empty()) sets.insert(one.kernels);
-  }
-  return sets.size();
+// Whether the mark is none of such a record's.
+bool is_without(const SetupMarks& one, const CpuMark& mark) {
+  return mark.of_kernels && one.any_kernels;
 }
 
-// The members of a group by their set of kernels.
-std::vector<SetupGroup> kernel_groups(const SetupGroup& group, std::span<const SetupMarks> marks) {
-  std::set<std::string> sets;  // "" where a record does not say it
-  for (const size_t member : group.members) {
-    if (!marks[member].any_kernels) sets.insert(marks[member].kernels);
+// How many values of a mark are known.
+size_t known_values(std::span<const SetupMarks> marks, const CpuMark& mark) {
+  std::set<std::string> values;
+  for (const SetupMarks& one : marks) {
+    if (!is_without(one, mark) && !(one.*mark.field).empty()) values.insert(one.*mark.field);
   }
-  if (sets.empty()) return {group};
+  return values.size();
+}
+
+// The members of a group by a mark.
+std::vector<SetupGroup> groups_by(const CpuMark& mark, const SetupGroup& group,
+                                  std::span<const SetupMarks> marks) {
+  std::set<std::string> values;  // "" where a record does not say it
+  for (const size_t member : group.members) {
+    if (!is_without(marks[member], mark)) values.insert(marks[member].*mark.field);
+  }
+  if (values.empty()) return {group};
   std::vector<SetupGroup> groups;
-  for (const std::string& set : sets) {
+  for (const std::string& value : values) {
     SetupGroup one = group;
-    one.kernels = "kernels " + (set.empty() ? "not known" : set);
-    one.notes.emplace_back(kKernelsNote);
+    one.cpu += fmt::format("{}{} {}", one.cpu.empty() ? "" : ", ", mark.name,
+                           value.empty() ? "not known" : value);
+    if (std::ranges::count(one.notes, mark.note) == 0) one.notes.emplace_back(mark.note);
     std::erase_if(one.members, [&](size_t member) {
-      return !marks[member].any_kernels && marks[member].kernels != set;
+      return !is_without(marks[member], mark) && marks[member].*mark.field != value;
     });
     groups.push_back(std::move(one));
   }
   return groups;
+}
+
+// A word of `software` that says what work on the CPU was done by.
+std::string of_cpu(const char* word, const json& software, const std::string& device) {
+  const auto it = software.find(word);
+  const bool known = device == "cpu" && it != software.end() && it->is_string();
+  return known ? it->get<std::string>() : "";
 }
 
 std::string difference_text(const char* field, const std::string& was, const std::string& is) {
@@ -167,22 +194,33 @@ std::string difference_text(const char* field, const std::string& was, const std
 }  // namespace
 
 std::string cpu_kernels(const json& software, const std::string& device) {
-  const auto it = software.find("kernels");
-  const bool known = device == "cpu" && it != software.end() && it->is_string();
-  return known ? it->get<std::string>() : "";
+  return of_cpu("kernels", software, device);
+}
+
+std::string cpu_capability(const json& software, const std::string& device) {
+  return of_cpu("cpu_capability", software, device);
 }
 
 std::vector<SetupGroup> setup_groups(std::span<const SetupMarks> marks) {
-  std::vector<SetupGroup> of_values = values_groups(marks), all;
-  if (kernel_sets(marks) < 2) return of_values;
-  for (const SetupGroup& group : of_values)
-    std::ranges::move(kernel_groups(group, marks), std::back_inserter(all));
-  return all;
+  std::vector<SetupGroup> groups = values_groups(marks);
+  for (const CpuMark& mark : kCpuMarks) {
+    if (known_values(marks, mark) < 2) continue;
+    std::vector<SetupGroup> finer;
+    for (const SetupGroup& group : groups)
+      std::ranges::move(groups_by(mark, group, marks), std::back_inserter(finer));
+    groups = std::move(finer);
+  }
+  return groups;
 }
 
-std::string other_kernels(const SetupMarks& before, const SetupMarks& now) {
-  if (before.kernels.empty() || now.kernels.empty() || before.kernels == now.kernels) return "";
-  return difference_text("kernels", before.kernels, now.kernels);
+std::string other_cpu(const SetupMarks& before, const SetupMarks& now) {
+  std::string text;
+  for (const CpuMark& mark : kCpuMarks) {
+    const std::string &was = before.*mark.field, &is = now.*mark.field;
+    if (was.empty() || is.empty() || was == is) continue;
+    text += (text.empty() ? "" : "; ") + difference_text(mark.name, was, is);
+  }
+  return text;
 }
 
 std::string other_values(const SetupMarks& before, const SetupMarks& now) {

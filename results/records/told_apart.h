@@ -15,10 +15,15 @@ namespace lra {
 /// for another device, whose work they do not do.
 std::string cpu_kernels(const json& software, const std::string& device);
 
+/// The instructions of LibTorch's own kernels, as "AVX2"; "" as in cpu_kernels().
+std::string cpu_capability(const json& software, const std::string& device);
+
 /// What a record says of how it was measured, beyond what its table's title does.
 struct SetupMarks {
   std::string kernels;       // as cpu_kernels(); "" = not known
-  bool any_kernels = false;  // it uses none of them, as another package
+  std::string capability;    // as cpu_capability(); "" = not known
+  std::string processor;     // Machine::processor_model; "" = not known
+  bool any_kernels = false;  // it uses no kernels of this program, as another package
   std::string values;        // protocol_sha256; "" = not known
   std::string own;           // own_settings_sha256; "" = the protocol has none for the attention
   std::string settings;      // settings_sha256, of this cell alone; "" = not known
@@ -27,22 +32,23 @@ struct SetupMarks {
 };
 
 struct SetupGroup {
-  std::string kernels;             // "kernels avx2"; "" where there is one set
+  std::string cpu;                 // "kernels avx2, LibTorch's AVX2"; "" where all are alike
   std::string values;              // "values 1a2b3c4d"; "" where those are of one group
   std::vector<std::string> notes;  // on what tells it apart, for below a table
   std::vector<size_t> members;     // places in what was given, in their order
 };
 
-/// Groups of the same values and kernels. What does not say its values is of the group that holds
-/// one of its cells under the same settings, else of the only one there is, unless that holds one
-/// of its cells under other settings; and where there are several, of a group that knows none. What
-/// does not say its kernels is of the only set there is, and where there are several of a group
-/// that knows none; what uses none is of each that has its values.
+/// Groups of the same values, kernels, capability and processor. What does not say its values is of
+/// the group that holds one of its cells under the same settings, else of the only one there is,
+/// unless that holds one of its cells under other settings; and where there are several, of a group
+/// that knows none. What does not say its kernels is of the only set there is, and where there are
+/// several of a group that knows none; what uses none is of each that has its values. So with the
+/// other two.
 std::vector<SetupGroup> setup_groups(std::span<const SetupMarks> marks);
 
-/// Of two measurements of the same cell: "kernels avx2 before, avx512 now"; "" where they are the
-/// same, or one is not known.
-std::string other_kernels(const SetupMarks& before, const SetupMarks& now);
+/// Of two measurements of the same cell: "kernels avx2 before, avx512 now", likewise of LibTorch's
+/// and of the processor; "" where they are the same, or one is not known.
+std::string other_cpu(const SetupMarks& before, const SetupMarks& now);
 
 /// Of two measurements of the same cell: how the values of their protocols differ,
 /// "protocol_sha256 1a2b3c4d before, 5e6f7a8b now"; "" where that is not known.

@@ -145,7 +145,7 @@ Comparison compare_profiles(std::span<const Profile> before, std::span<const Pro
           "it; ambiguous: neither, or fewer than {} samples; measure longer",
           100 * tolerance, stats::kFewestSamples)}};
   Table& table = comparison.table;
-  std::map<std::string, std::vector<std::string>> apart, kernels, methods;  // in what -> cells
+  std::map<std::string, std::vector<std::string>> apart, cpus, methods;  // in what -> cells
   for (const Profile& p : now) {
     const auto it = known.find(identity(p));
     if (it == known.end()) continue;
@@ -156,16 +156,16 @@ Comparison compare_profiles(std::span<const Profile> before, std::span<const Pro
       apart[apart_text(*all.back(), p)].push_back(cell_name(p));
       continue;
     }
-    if (const std::string text = other_kernels(setup_marks(**old), setup_marks(p)); !text.empty())
-      kernels[text].push_back(cell_name(p));
+    if (const std::string text = other_cpu(setup_marks(**old), setup_marks(p)); !text.empty())
+      cpus[text].push_back(cell_name(p));
     if (const std::string text = other_method(**old, p); !text.empty())
       methods[text].push_back(cell_name(p));
     add_compared(**old, p, tolerance, comparison);
   }
   move_setting(table);
-  for (const auto& [text, cells] : kernels)
+  for (const auto& [text, cells] : cpus)
     table.notes.push_back(
-        fmt::format("other sets of the CPU's kernels: {}: {}", first_of(cells), text));
+        fmt::format("another processor, or other kernels of it: {}: {}", first_of(cells), text));
   for (const auto& [text, cells] : methods)
     table.notes.push_back(fmt::format("measured otherwise: {}: {}", first_of(cells), text));
   for (const auto& [text, cells] : apart) {

@@ -20,7 +20,7 @@ std::string cost_name(const Published& reference) {
 }
 
 std::string cost_shape(const PublishedCost& cost) {
-  return fmt::format("{} heads of {}, batch {}, {}", cost.heads, cost.head_dim, cost.batch,
+  return fmt::format("{} heads of {}, batch {}, {}, float32", cost.heads, cost.head_dim, cost.batch,
                      cost.mode);
 }
 
@@ -169,8 +169,8 @@ void drop_growth(Table& table) {
 bool comparable(const PublishedCost& cost, const Profile& front) {
   return cost.time_unit == TimeUnit::milliseconds &&
          std::ranges::find(cost.scopes, front.scope) != cost.scopes.end() &&
-         cost.mode == front.mode && front.batch_policy.empty() && cost.batch == front.batch &&
-         cost.heads == front.heads && cost.head_dim == front.head_dim;
+         cost.mode == front.mode && front.dtype == "float32" && front.batch_policy.empty() &&
+         cost.batch == front.batch && cost.heads == front.heads && cost.head_dim == front.head_dim;
 }
 
 std::vector<Table> memory_time_tables(std::span<const Profile> profiles,

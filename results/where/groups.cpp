@@ -22,7 +22,7 @@ std::string where_setting(const Where& record, const SetupGroup& same) {
       fmt::format("{} N={}, batch {}, {}{}, protocol {}{}, {}, {}{}, {} thread{}, {}", record.task,
                   record.length, record.batch, heads_text(record), record.mode, record.protocol,
                   same.values.empty() ? "" : " (" + same.values + ")", record.dtype, record.device,
-                  same.kernels.empty() ? "" : ", " + same.kernels, record.threads,
+                  same.cpu.empty() ? "" : ", " + same.cpu, record.threads,
                   record.threads == 1 ? "" : "s", machine_text(record.machine));
   const auto sets = record.sets.get<std::vector<std::string>>();
   return sets.empty() ? text : fmt::format("{}; {}", text, fmt::join(sets, ", "));
@@ -38,6 +38,8 @@ WhereSums sums_of_ops(const Where& record, const NameOf& name_of) {
 
 SetupMarks where_marks(const Where& record) {
   return {.kernels = cpu_kernels(record.software, record.device),
+          .capability = cpu_capability(record.software, record.device),
+          .processor = record.device == "cpu" ? record.machine.processor_model : "",
           .values = record.protocol_sha256,
           .own = record.own_settings_sha256,
           .settings = record.settings_sha256,

@@ -17,6 +17,22 @@ class Program(unittest.TestCase):
     def test_is_the_command_line(self):
         self.assertTrue(program("--version").startswith(f"lra {lra.__version__} "))
 
+    def test_peers_are_of_the_models_that_are_theirs(self):
+        peers = os.path.join(os.path.dirname(__file__), "..", "..", "harness", "profile", "peers")
+        sys.path.insert(0, peers)
+        try:
+            from profile_peers import RECIPE, unlike_recipe
+        finally:
+            sys.path.remove(peers)
+        sizes = {**RECIPE, "feed_forward": 128}
+        model = {"inputs": 1, "labels": "samples", "objective": "classify", "sizes": sizes}
+        self.assertEqual(unlike_recipe(model), "")
+        self.assertIn("classifies samples", unlike_recipe({**model, "labels": "positions"}))
+        self.assertIn("classifies samples", unlike_recipe({**model, "objective": "masked"}))
+        self.assertIn("one sequence", unlike_recipe({**model, "inputs": 2}))
+        for key, value in {"causal": True, "pooling": "cls", "feed_forward": 0}.items():
+            self.assertIn(f"model.{key}=", unlike_recipe({**model, "sizes": {**sizes, key: value}}))
+
     def test_the_stub_names_what_the_module_has(self):
         def public(names):
             return {name for name in names if not name.startswith("_")}

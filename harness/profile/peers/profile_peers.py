@@ -53,6 +53,9 @@ MODELS = {
     "released-performer": ("performer", "released-recipe 2021", "performer-pytorch", "Performer"),
     "released-linear": ("linear", "released-recipe 2021", "torch", "Linear"),
 }
+# What a model has to be for the released recipe's to stand beside it.
+RECIPE = {"block": "transformer", "dropout_kind": "plain", "encoder": "embedding", "positions": "learned", "norm": "pre",
+          "norm_kind": "layer", "pooling": "mean", "head": "mlp", "attention_bias": True, "gelu": "exact", "causal": False}
 
 
 def version_of(distribution):
@@ -135,14 +138,31 @@ def peak_bytes(call, device):
     return peak
 
 
+class Unsupported(RuntimeError):
+    """What is asked for is another model than the package's."""
+
+
+def unlike_recipe(model):
+    """Why the released recipe's model is not the one that a cell asks for; "" where it is."""
+    sizes = model["sizes"]
+    if model["inputs"] != 1:
+        return "the released recipe's model is here for tasks of one sequence alone"
+    if model["labels"] != "samples" or model["objective"] != "classify":
+        return "the released recipe's model classifies samples alone"
+    other = [f"model.{key}={json.dumps(sizes[key]).strip(chr(34))}" for key, value in RECIPE.items() if sizes[key] != value]
+    if sizes["feed_forward"] == 0:
+        other.append("model.feed_forward=0")
+    return f"the released recipe's model has no {', '.join(other)}" if other else ""
+
+
 def prepared_model(cell, device):
     """The released recipe's model, and a forward pass or a training step of it."""
     import released_recipe
     import torch
 
     model = cell["model"]
-    if model["inputs"] != 1:
-        raise RuntimeError("the released recipe's model is here for tasks of one sequence alone")
+    if unlike := unlike_recipe(model):
+        raise Unsupported(unlike)
     training = cell["mode"] == "training"
     attention = getattr(released_recipe, MODELS[cell["peer"]][3])
     module = released_recipe.Model(attention, model["sizes"], cell["length"], model["vocabulary"], model["classes"])
@@ -280,7 +300,8 @@ def run_child(request):
         text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         oom = isinstance(error, MemoryError) or any(
             words in text for words in ("can't allocate memory", "bad_alloc", "CUDA out of memory", "CUBLAS_STATUS_ALLOC_FAILED"))
-        line |= {"status": "oom" if oom else "crash", "reason": f"out of memory: {text}" if oom else text}
+        status = "unsupported" if isinstance(error, Unsupported) else "oom" if oom else "crash"
+        line |= {"status": status, "reason": f"out of memory: {text}" if oom else text}
     return line
 
 

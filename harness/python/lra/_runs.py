@@ -21,7 +21,7 @@ _WORDS = {"": None, "true": True, "false": False}
 # Columns of records that are text whatever they hold: the regime "2021" is no number.
 _TEXTS = frozenset(
     """attention options protocol protocol_sha256 own_settings_sha256 settings_sha256 overridden
-    regime settings sets pretrained metric dtype device kernels machine status reason data
+    regime settings sets pretrained metric dtype device kernels machine processor_model status reason data
     data_source source fingerprint contract contract_failures package task scope mode batch_policy
     memory_unit time_unit noisy budget measure kind op part pass path""".split()
 )

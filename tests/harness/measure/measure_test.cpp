@@ -85,6 +85,20 @@ TEST(RooflineTest, TheLeastTimeIsThatOfArithmeticOrTraffic) {
 }
 
 // LibTorch's library alone may be no measure of the machine: MKL on an EPYC with AVX-512.
+TEST(RooflineTest, IsMeasuredInEveryType) {
+  for (const torch::Dtype dtype : {torch::kDouble, torch::kBFloat16}) {
+    const Roofline roofline = measure::measure_roofline(torch::kCPU, dtype, 16 << 20, 0.01);
+    EXPECT_GT(roofline.gflops, 0) << dtype;
+    EXPECT_GT(roofline.gigabytes_per_second, 0) << dtype;
+  }
+}
+
+TEST(ProcessorsTest, OneOfEachCoreGoesFirst) {
+  const std::map<int, std::string> core_of = {{0, "0-1"}, {1, "0-1"}, {2, "2-3"}, {3, "2-3"}};
+  EXPECT_EQ(measure::one_a_core_first({0, 1, 2, 3}, core_of), (std::vector<int>{0, 2, 1, 3}));
+  EXPECT_EQ(measure::one_a_core_first({3, 2, 7, 0}, core_of), (std::vector<int>{3, 7, 0, 2}));
+}
+
 TEST(RooflineTest, IsNotFarBelowWhatOwnProductsReach) {
   const torch::NoGradGuard no_grad;
   constexpr int64_t kRows = 8192, kIn = 512, kOut = 128;

@@ -45,6 +45,35 @@ TEST_F(KeptCellsTest, PassesOfACellArePinnedOrNot) {
   EXPECT_EQ(same.err.find("cells measured"), std::string::npos) << same.err;
 }
 
+// Clouds call several processors by one name.
+TEST_F(KeptCellsTest, CellsOfAnotherProcessorAreRefused) {
+  ASSERT_EQ(profile({"--lengths", "64", "--passes", "1"}).status, 0);
+  Profile before = cells().at(0);
+  before.machine.processor_model = "family 1 model 2 stepping 3";
+  write_file(out_, make_profile(before).dump() + "\n");
+  const ProgramResult other = profile({"--lengths", "64", "--passes", "1"});
+  EXPECT_EQ(other.status, 1);
+  EXPECT_NE(other.err.find("has standard N=64 measured on a processor family 1 model 2 stepping 3"),
+            std::string::npos)
+      << other.err;
+}
+
+TEST_F(KeptCellsTest, PassesOfACellHaveTheSamePages) {
+  ASSERT_EQ(profile({"--lengths", "64", "--passes", "1"}).status, 0);
+  Profile before = cells().at(0);
+  if (before.machine.huge_pages.empty()) GTEST_SKIP() << "this system has no huge pages";
+  before.machine.huge_pages = "other";
+  write_file(out_, make_profile(before).dump() + "\n");
+  EXPECT_NE(profile({"--lengths", "64", "--passes", "1"})
+                .err.find(" has 1 of these cells measured under huge pages other;"),
+            std::string::npos);
+  const ProgramResult more = profile({"--lengths", "64", "--passes", "2"});
+  EXPECT_EQ(more.status, 1);
+  EXPECT_NE(more.err.find("has passes of standard N=64 measured under huge pages other"),
+            std::string::npos)
+      << more.err;
+}
+
 TEST_F(KeptCellsTest, FailuresOfBeforeAreSaid) {
   const ProgramResult first =
       profile({"--lengths", "1024", "--passes", "1", "--memory-limit", "1MiB"});
@@ -67,6 +96,21 @@ TEST_F(KeptCellsTest, BatchesThatWereFoundAreKept) {
   ASSERT_EQ(profile(words).status, 0);
   ASSERT_EQ(cells().size(), 1u);
   EXPECT_EQ(cells()[0].batch, 4);
+}
+
+// That a trial took too long does not say that it does not fit.
+TEST_F(KeptCellsTest, ABatchWhoseTrialDidNotEndIsNotFound) {
+  const ProgramResult found =
+      run_program({"profile", "--out", out_, "--threads", "1", "--mode", "training", "--lengths",
+                   "1024", "--batch", "largest", "--memory-limit", "1GiB", "--timeout", "0.4",
+                   "--heads", "8", "--attentions", "standard[implementation=materialized]"});
+  EXPECT_EQ(found.status, 1);
+  EXPECT_NE(found.err.find("N=1024 with batch "), std::string::npos) << found.err;
+  EXPECT_NE(found.err.find("ended in timeout (took longer than 0.4 s), so what fits is not known: "
+                           "give more --timeout, or --batch as a number"),
+            std::string::npos)
+      << found.err;
+  EXPECT_FALSE(std::filesystem::exists(out_));
 }
 
 // A batch that failed is found anew.

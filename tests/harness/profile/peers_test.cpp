@@ -92,6 +92,21 @@ TEST_F(PeersTest, StandBehindTheAttentionWithTheSameEffectiveOptions) {
   EXPECT_FALSE(peer.flops.has_value()) << "the account is of our own arithmetic";
 }
 
+TEST_F(PeersTest, PassesOfAnotherVersionAreRefused) {
+  const std::string list = "[" + entry("quick", "standard") + "]";
+  ASSERT_EQ(profile(made_up(list), {"--attentions", "standard", "--passes", "1"}).status, 0);
+  std::string other = kTwoSamples;
+  other.replace(other.find("\"up\""), 4, "\"down\"");
+  const ProgramResult more =
+      profile(made_up(list, said(other)), {"--attentions", "standard", "--passes", "2"});
+  EXPECT_EQ(more.status, 1);
+  EXPECT_NE(more.err.find(out_ + " has passes of standard (quick 1.0) N=64 measured with made up, "
+                                 "which is down now; give another --out"),
+            std::string::npos)
+      << more.err;
+  EXPECT_EQ(cells().at(1).time->passes.size(), 1u);
+}
+
 TEST_F(PeersTest, AreAskedForTheCellAsItIs) {
   ASSERT_EQ(profile(made_up("[" + entry("quick", "standard") + "]"),
                     {"--attentions", "standard", "--passes", "1", "--memory-limit", "1GiB"})

@@ -214,6 +214,18 @@ TEST_F(SelfcheckTest, HowAChildEndsIsARecordAndTheOthersGoOn) {
   EXPECT_EQ(found.at("memory")["reason"], "the time was over before it began");
 }
 
+TEST_F(SelfcheckTest, SpeedTakesTheRooflineAlong) {
+  const ProgramResult result =
+      run_program({"selfcheck", "--attentions", "linear", "--checks", "speed", "--minutes", "0.5",
+                   "--threads", "1", "--out", out_.string()});
+  EXPECT_EQ(result.status, 0) << result.text();
+  std::istringstream lines(read_file(out_));
+  std::vector<std::string> checks;
+  for (std::string line; std::getline(lines, line);)
+    checks.push_back(json::parse(line).at("check"));
+  EXPECT_EQ(checks, (std::vector<std::string>{"roofline", "speed"}));
+}
+
 TEST_F(SelfcheckTest, StopsAtCtrlC) {
   Program program =
       Program::forked({"selfcheck", "--attentions", faulty(Fault::endless), "--checks",
@@ -223,6 +235,8 @@ TEST_F(SelfcheckTest, StopsAtCtrlC) {
   program.send(SIGINT);
   const ProgramResult result = program.wait();
   EXPECT_EQ(result.status, 130) << result.text();
+  EXPECT_NE(result.err.find("a self-check begins afresh, so remove it"), std::string::npos);
+  EXPECT_EQ(result.err.find("--resume"), std::string::npos) << result.err;
   EXPECT_NE(read_file(out_).find("\"roofline\""), std::string::npos);
 }
 

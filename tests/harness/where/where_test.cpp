@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <fstream>
 #include <set>
+#include <thread>
 
 #include "lra/config/protocol.h"
 #include "results/where/record.h"
@@ -66,6 +69,25 @@ TEST_F(WhereTest, TakesATrainingStepApart) {
     EXPECT_GT(ms_of(record, WorkKind::attention, pass), 0);
   }
   EXPECT_GT(ms_of(record, WorkKind::optimizer, StepPass::forward), 0);
+}
+
+TEST_F(WhereTest, CtrlCKeepsWhatIsTakenApart) {
+  auto words = complete({"--out", out_});
+  *std::ranges::find(words, "64") = "64,80,96,112,128,144,160,176,192,208";
+  Program program(words);
+  const auto begun = [&] {  // the file is whole or not there: it is written beside its place
+    return std::ranges::any_of(std::filesystem::directory_iterator(scratch_.path()),
+                               [](const auto& file) { return file.file_size() > 0; });
+  };
+  while (!program.ended() && !begun()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  program.send(SIGINT);
+  const ProgramResult stopped = program.wait();
+  EXPECT_EQ(stopped.status, 130) << stopped.err;
+  EXPECT_NE(stopped.err.find("of 10 cells, and the others want a file of their own"),
+            std::string::npos)
+      << stopped.err;
+  ASSERT_GE(records().size(), 1u);
+  EXPECT_LT(records().size(), 10u);
 }
 
 // 2 samples of 2 heads of 32 at 64, as in ProfileTest.CountsTheOperationsOfTheScope.

@@ -47,6 +47,13 @@ TEST_F(ModelTest, CountsItsOperations) {
   EXPECT_EQ(flops(toy_config(), 1, 3, 10), 80640 + 3 * 264);
   // Two inputs are twice the rows of the encoder, and [x1, x2, x1*x2, x1-x2] for the head.
   EXPECT_EQ(flops(toy_config(), 2, 3, 10), layers(6, 10) + 3 * 2 * (32 * 12 + 12 * 3));
+  Config words = toy_config();
+  words.settings.training.objective = Objective::causal;
+  const Task task = toy_task(1);
+  for (const Head head : {Head::linear, Head::tied}) {
+    words.settings.model.head = head;
+    EXPECT_EQ(Model(task, words).flops(3, 10, 5), 80640 + 5 * 2 * 8 * task.vocabulary);
+  }
   Config cls = toy_config();
   cls.settings.model.pooling = Pooling::cls;
   EXPECT_EQ(flops(cls, 1, 3, 10), layers(3, 11) + 3 * 264) << "the class token is a position";

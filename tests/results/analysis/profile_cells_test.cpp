@@ -94,6 +94,25 @@ TEST(ProfileGroups, WithoutValuesJoinTheOnlyOnesThereAre) {
   EXPECT_TRUE(contains(group_profiles(several)[2].setting, "mine (values not known), listops"));
 }
 
+TEST(ProfileGroups, AreOfOneProcessor) {
+  const auto of = [](const std::string& attention, const std::string& model,
+                     const std::string& capability) {
+    Profile p = example_profile(attention, 64, 1, 1);
+    p.machine.processor_model = model;
+    if (!capability.empty()) p.software["cpu_capability"] = capability;
+    return p;
+  };
+  EXPECT_EQ(groups_text({of("a", "family 25", ""), of("b", "", "")}), "a 64 b 64 ")
+      << "earlier records do not say it";
+  const std::vector<Profile> two{of("a", "family 25", ""), of("a", "family 26", "")};
+  ASSERT_EQ(groups_text(two), "a 64 | a 64 ");
+  EXPECT_TRUE(contains(group_profiles(two)[1].setting, ", cpu, processor family 26, 2 threads"));
+  EXPECT_EQ(notes_on(memory_time_tables(two, {})[1], "other processors of this name"), 1);
+  const std::vector<Profile> old{of("a", "", "AVX2"), of("a", "", "AVX512")};
+  ASSERT_EQ(groups_text(old), "a 64 | a 64 ");
+  EXPECT_TRUE(contains(group_profiles(old)[0].setting, ", cpu, LibTorch's AVX2, 2 threads"));
+}
+
 TEST(ProfileGroups, AreOfOneSetOfKernels) {
   const auto of = [](const std::string& attention, const std::string& kernels) {
     Profile p = example_profile(attention, 64, 1, 1);

@@ -143,6 +143,8 @@ TEST(Records, AMachineTellsItsCoresFromThoseThatCouldBeUsed) {
   EXPECT_EQ(machine_text(parse_machine(old)), "Xeon, 64 cores, 8 GiB");
   machine.huge_pages = "madvise";
   EXPECT_EQ(parse_machine(make_machine(machine)).huge_pages, "madvise");
+  machine.processor_model = "family 26";
+  EXPECT_EQ(parse_machine(make_machine(machine)).processor_model, "family 26");
   machine.gpu_driver = "580.95.05";
   EXPECT_EQ(parse_machine(make_machine(machine)).gpu_driver, "580.95.05");
   EXPECT_FALSE(make_machine({}).contains("gpu_driver"));

@@ -177,7 +177,7 @@ TEST(Compare, SaysWhereOtherKernelsMeasured) {
   now.software["kernels"] = "avx512";
   ASSERT_EQ(notes().size(), 2u);
   EXPECT_EQ(notes()[1],
-            "other sets of the CPU's kernels: a at 512: kernels avx2 before, avx512 now");
+            "another processor, or other kernels of it: a at 512: kernels avx2 before, avx512 now");
   EXPECT_EQ(verdict(before, now), "same");
 }
 

@@ -75,7 +75,8 @@ TEST(MemoryTimeTable, PublishedRowsStandApartFromOtherShapes) {
   for (auto change :
        {+[](Profile& p) { p.heads = 2; }, +[](Profile& p) { p.head_dim = 32; },
         +[](Profile& p) { p.batch = 8; }, +[](Profile& p) { p.mode = ProfileMode::training; },
-        +[](Profile& p) { p.scope = ProfileScope::model; }}) {
+        +[](Profile& p) { p.scope = ProfileScope::model; },
+        +[](Profile& p) { p.dtype = "bfloat16"; }}) {
     std::vector<Profile> profiles = table1_shaped();
     for (Profile& p : profiles) change(p);
     const auto tables = memory_time_tables(profiles);
