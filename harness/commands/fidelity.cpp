@@ -74,7 +74,13 @@ void run(const FidelityOptions& options) {
   request.device = host::parse_device(options.device);
   request.threads = host::use_threads(options.threads);
   request.memory_limit = host::default_memory_limit();
-  host::say(fmt::format("{} cells in {}", fidelity::run_fidelity(request), options.out));
+  const fidelity::FidelityEnd end = fidelity::run_fidelity(request);
+  host::say(fmt::format("{} cells in {}", end.cells, options.out));
+  if (!end.crashed.empty()) {
+    throw Error(
+        fmt::format("{} cell(s) were not measured, and the same command tries them again: {}",
+                    end.crashed.size(), fmt::join(end.crashed, "; ")));
+  }
 }
 
 }  // namespace

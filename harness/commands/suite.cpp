@@ -230,16 +230,17 @@ void submit_suite(const SuiteOptions& options) {
     return;
   }
   if (options.command->count("--only") > 0) parse_cells(options.only, planned.cells.size());
-  work_on(opened_suite(options, planned, threads_given, /*jobs=*/1),
-          [&](const suite::Suite& suite) {
-            const std::vector<size_t> cells = cells_to_submit(options, suite);
-            const std::vector<std::string> jobs =
-                suite::submit(suite, suite::slurm_scripts(suite, cells, asked, program));
-            fmt::print("{} cells to run, in job{} {}\n", cells.size(), jobs.size() == 1 ? "" : "s",
-                       fmt::join(jobs, ", "));
-            host::say(fmt::format("lra suite status --out {} shows where they stand",
-                                  suite.request.out.string()));
-          });
+  const int64_t at_a_time =
+      cluster.array_limit > 0 ? cluster.array_limit : std::ssize(planned.cells);
+  work_on(opened_suite(options, planned, threads_given, at_a_time), [&](const suite::Suite& suite) {
+    const std::vector<size_t> cells = cells_to_submit(options, suite);
+    const std::vector<std::string> jobs =
+        suite::submit(suite, suite::slurm_scripts(suite, cells, asked, program));
+    fmt::print("{} cells to run, in job{} {}\n", cells.size(), jobs.size() == 1 ? "" : "s",
+               fmt::join(jobs, ", "));
+    host::say(fmt::format("lra suite status --out {} shows where they stand",
+                          suite.request.out.string()));
+  });
 }
 
 void run_suite_command(const SuiteOptions& options) {

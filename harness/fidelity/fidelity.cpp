@@ -11,12 +11,12 @@ constexpr Experiment kExperiments[] = {raw_scores, landmark_matrices, iterations
 
 }  // namespace
 
-int64_t run_fidelity(const FidelityRequest& request) {
+FidelityEnd run_fidelity(const FidelityRequest& request) {
   const torch::NoGradGuard no_grad;
   Session session(request);
   for (const int64_t number : request.experiments)
     kExperiments[static_cast<size_t>(number - 1)](session, request);
-  return session.size();
+  return {.cells = session.size(), .crashed = session.crashed()};
 }
 
 std::vector<int64_t> lengths_of(const FidelityRequest& request, std::vector<int64_t> own) {

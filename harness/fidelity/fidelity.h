@@ -29,6 +29,11 @@ struct FidelityRequest {
 /// The landmarks of experiment 3, each at lengths of as many or more.
 inline constexpr std::array<int64_t, 3> kIterationLandmarks = {32, 64, 128};
 
+struct FidelityEnd {
+  int64_t cells = 0;                 // that the file holds
+  std::vector<std::string> crashed;  // those of this call, "nystrom at length 512 (...): why"
+};
+
 /// Runs the experiments and appends a line a cell to `out`, leaving out those that it holds:
 /// 1. Raw scores: A = QKᵀ without softmax (float64, n = 50, d = 10) against Q K̃ᵀ (Q̃ K̃ᵀ)⁺ Q̃ Kᵀ with
 ///    the first m rows as landmarks, m = 1..n: "scores", ‖A − Ã‖_F.
@@ -45,8 +50,8 @@ inline constexpr std::array<int64_t, 3> kIterationLandmarks = {32, 64, 128};
 ///    initialised.
 /// All but the first two also on the trained inputs. What cannot run is a cell with its status and
 /// reason; where memory for the inputs of a length runs out, one an attention, without a budget.
-/// Throws Interrupted after Ctrl-C. Returns how many cells the file holds.
-int64_t run_fidelity(const FidelityRequest& request);
+/// Cells that crashed in an earlier call are tried again. Throws Interrupted after Ctrl-C.
+FidelityEnd run_fidelity(const FidelityRequest& request);
 
 inline constexpr double kMostWork = 8;
 

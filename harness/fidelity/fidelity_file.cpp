@@ -43,7 +43,7 @@ FidelityFile::FidelityFile(std::filesystem::path path)
       try {
         const Fidelity cell = parse_fidelity(json::parse(line));
         other = other.empty() ? host::other_software(cell.software) : other;
-        cells_.insert(cell.identity());
+        if (cell.status != Status::crash) cells_.insert(cell.identity());
       } catch (const std::exception& error) {
         refuse(fmt::format("line {}: {}", number, error.what()));
       }

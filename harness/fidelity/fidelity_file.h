@@ -21,7 +21,7 @@ class FidelityFile {
   /// Where another process has it open, throws Error too.
   explicit FidelityFile(std::filesystem::path path);
 
-  /// Whether it holds this cell, of any status.
+  /// Whether it holds this cell, or has been given it, of any status but a crash of before.
   bool has(const Fidelity& cell) const { return cells_.contains(cell.identity()); }
   void append(const Fidelity& cell);
   size_t size() const { return cells_.size(); }

@@ -105,6 +105,10 @@ void Session::add(Fidelity record, const std::function<bool(Fidelity&, Measures&
   if (host::stop_requested()) throw host::Interrupted("stopped; the same command goes on");
   if (!file_.has(record)) {
     if (attempt(record, work)) file_.append(record);
+    if (record.status == Status::crash) {
+      crashed_.push_back(fmt::format("{} at length {} (experiment {}): {}", record.attention.label,
+                                     record.length, record.experiment, record.reason));
+    }
   }
   progress_->update(++done_, record.attention.label);
 }

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "harness/fidelity/fidelity.h"
@@ -46,6 +47,9 @@ class Session {
   /// the rest; it returns false where the cell is not to be.
   void add(Fidelity record, const std::function<bool(Fidelity&, Measures&)>& work);
 
+  /// The cells of this call that ended in a crash, "nystrom at length 512 (experiment 4): why".
+  const std::vector<std::string>& crashed() const { return crashed_; }
+
   /// How many cells the file holds.
   int64_t size() const { return static_cast<int64_t>(file_.size()); }
 
@@ -63,6 +67,7 @@ class Session {
   FidelityFile file_;  // after what may refuse: nothing is begun then
   std::optional<host::Progress> progress_;
   int64_t done_ = 0;
+  std::vector<std::string> crashed_;
 };
 
 }  // namespace lra::fidelity

@@ -28,6 +28,7 @@ void attempt_fields(Fields& f, Record& one) {
   f("pid", one.pid, Presence::optional);
   f("device", one.device, Presence::optional);
   f("threads", one.threads, Presence::optional);
+  f("sharing", one.sharing, Presence::optional);
   f("seconds", one.seconds);
   f("ended", one.ended, Presence::optional);
 }
@@ -118,8 +119,10 @@ void append_try(const fs::path& run, Attempt one) {
   AppendFile(run / kTriesFile).append(json_line(writer.object) + '\n');
 }
 
-double attempt_seconds(const fs::path& run) {
-  double seconds = 0;
+namespace {
+
+std::vector<Attempt> attempts_of(const fs::path& run) {
+  std::vector<Attempt> all;
   std::ifstream in(run / kTriesFile);
   for (std::string line; std::getline(in, line);) {
     Attempt one;
@@ -130,8 +133,21 @@ double attempt_seconds(const fs::path& run) {
     } catch (const std::exception&) {  // half a line
       continue;
     }
-    seconds += one.seconds;
+    all.push_back(std::move(one));
   }
+  return all;
+}
+
+}  // namespace
+
+int64_t last_sharing(const fs::path& run) {
+  const std::vector<Attempt> all = attempts_of(run);
+  return all.empty() ? 0 : all.back().sharing;
+}
+
+double attempt_seconds(const fs::path& run) {
+  double seconds = 0;
+  for (const Attempt& one : attempts_of(run)) seconds += one.seconds;
   return seconds;
 }
 

@@ -58,11 +58,15 @@ struct Attempt {
   int64_t pid = 0;  // of the runner
   std::string device;
   int64_t threads = 0;
+  int64_t sharing = 0;  // cells at a time on its device; 0 = unknown
   double seconds = 0;
   std::string ended;  // "ok" or another status, "asked to stop", "ended by signal 9", ...
 };
 /// As a try of this process.
 void append_try(const std::filesystem::path& run, Attempt one);
+
+/// Cells that shared the device with the last try in the file, itself among them; 0 = unknown.
+int64_t last_sharing(const std::filesystem::path& run);
 
 /// The seconds of all tries in the file. A try whose runner was killed with it has left no line.
 double attempt_seconds(const std::filesystem::path& run);

@@ -12,6 +12,7 @@
 #include "harness/host/shell.h"
 #include "harness/host/signals.h"
 #include "harness/profile/profile_run.h"
+#include "harness/profile/store.h"
 #include "harness/report/write_report.h"
 
 namespace lra::suite {
@@ -37,11 +38,15 @@ std::vector<std::string> measured_attentions(const SuiteRequest& request) {
   return names;
 }
 
+std::string unmeasured(const profile::ProfilePlan& plan, const std::vector<Profile>& records) {
+  return profile::unmeasured_text(profile::profiles_of(plan, records));
+}
+
 void measure_profile(const Suite& suite, const RunnerOptions& options) {
   const ProfileBudget& budget = suite.request.budget.profile;
   const std::vector<std::string> attentions = measured_attentions(suite.request);
   if (attentions.empty()) return;
-  const profile::ProfilePlan plan =
+  profile::ProfilePlan plan =
       profile::plan_profile({.preset = budget.preset,
                              .attentions = fmt::format("{}", fmt::join(attentions, ",")),
                              .dtype = suite.request.dtype,
@@ -52,7 +57,11 @@ void measure_profile(const Suite& suite, const RunnerOptions& options) {
                              .device = options.devices.front(),
                              .threads = options.threads,
                              .seconds = budget.seconds});
-  host::say(fmt::format("{} cells in {}", profile::run_profile(plan).size(), plan.out.string()));
+  // What an earlier call did not get measured is measured anew.
+  if (fs::exists(plan.out)) plan.again = !unmeasured(plan, profile::read_profile(plan.out)).empty();
+  const std::vector<Profile> records = profile::run_profile(plan);
+  host::say(fmt::format("{} cells in {}", records.size(), plan.out.string()));
+  if (const std::string text = unmeasured(plan, records); !text.empty()) throw Error(text);
 }
 
 }  // namespace
@@ -73,7 +82,9 @@ bool profile_suite(const Suite& suite, const RunnerOptions& options) {
     throw host::Interrupted("stopped; the same command with --resume goes on");
   } catch (const std::exception& error) {
     host::say_error(first_line(error));
-    host::say("the profile did not finish; the table holds the cells it measured");
+    host::say(
+        "the profile did not finish; the table holds the cells it measured, and the same command "
+        "with --resume measures the others");
     return false;
   }
   write_json(done, {{"host", host::host_name()}, {"at", host::utc_now()}, {"profile", asked}},

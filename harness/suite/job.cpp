@@ -9,6 +9,7 @@
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
+#include "harness/training/failure.h"
 #include "harness/training/resume.h"
 #include "harness/training/train.h"
 
@@ -27,18 +28,21 @@ void check_file(const TrainJob& job) {
                   changed_text(options)));
 }
 
+Config config_of(const TrainJob& job) {
+  return run_config(load_protocol(job.protocol), job.task,
+                    {.name = job.attention, .options = job.attention_options}, job.sets, job.seed,
+                    job.dtype, job.kept_file);
+}
+
 void run_job(const TrainJob& job) {
-  TrainRequest request{
-      .config = run_config(load_protocol(job.protocol), job.task,
-                           {.name = job.attention, .options = job.attention_options}, job.sets,
-                           job.seed, job.dtype, job.kept_file),
-      .run = job.run,
-      .data = job.data,
-      .device = host::parse_device(job.device),
-      .sharing = job.sharing,
-      .memory_limit = job.memory_limit,
-      .resume = Resume::yes,
-      .check = job.check};
+  TrainRequest request{.config = config_of(job),
+                       .run = job.run,
+                       .data = job.data,
+                       .device = host::parse_device(job.device),
+                       .sharing = job.sharing,
+                       .memory_limit = job.memory_limit,
+                       .resume = Resume::yes,
+                       .check = job.check};
   const std::string changed = config_differences(job.configuration, request.config.to_json());
   if (!changed.empty()) {
     check_file(job);
@@ -70,6 +74,10 @@ void run_train_job(const std::string& word) {
   } catch (const std::exception& error) {
     if (!job.error_log.empty())
       std::ofstream(job.error_log, std::ios::app) << "lra: " << first_line(error) << '\n';
+    if (dynamic_cast<const UsageError*>(&error) != nullptr && refuses_model(config_of(job))) {
+      host::say_error(first_line(error));
+      host::end_process(kRefused);
+    }
     throw;
   }
 }

@@ -50,8 +50,11 @@ struct TrainJob {
 /// The words by which this program does the job in another process.
 std::vector<std::string> child_words(const TrainJob& job);
 
+/// The exit status of that process where the attention refuses the model that it is asked for.
+inline constexpr int kRefused = 3;
+
 /// What that process does with its word: resumes the job's run, or begins it. Throws as train()
-/// does, and Error where the run did not end as "ok".
+/// does, and Error where the run did not end as "ok"; ends the process where the attention refuses.
 void run_train_job(const std::string& word);
 
 }  // namespace lra::suite

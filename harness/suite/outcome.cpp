@@ -4,6 +4,8 @@
 
 #include <csignal>
 
+#include "harness/suite/job.h"
+
 namespace lra::suite {
 namespace {
 
@@ -34,6 +36,13 @@ Outcome outcome_of(const EndOfTry& end, int64_t most_tries, double timeout) {
             .status = Status::timeout,
             .reason = timeout_reason(timeout),
             .ended = "timeout",
+            .tries = end.tries};
+  }
+  if (child.exit == kRefused) {
+    return {.next = Next::fail,
+            .status = Status::unsupported,
+            .reason = end.last_line,
+            .ended = "unsupported",
             .tries = end.tries};
   }
   if (child.out_of_memory) {

@@ -19,21 +19,28 @@ std::optional<FileStamp> stamp_of_checkpoint(const std::filesystem::path& run) {
   return own ? own : stamp_of(run / kPretrainingFolder / kLastCheckpoint);
 }
 
-CellQueue::CellQueue(const Suite& suite, const std::vector<size_t>& only, double timeout)
-    : suite_(suite), timeout_(timeout), ended_(suite.cells.size(), false) {
+CellQueue::CellQueue(const Suite& suite, const std::vector<size_t>& only, double timeout,
+                     int64_t sharing)
+    : suite_(suite), timeout_(timeout), sharing_(sharing), ended_(suite.cells.size(), false) {
   for (size_t i = 0; i < suite.cells.size(); ++i) {
     if (!only.empty() && std::ranges::count(only, i) == 0) continue;
     chosen_.push_back(i);
     const auto status = checked_status(suite.cells[i]);
-    if (status != Status::crash && !(status == Status::timeout && time_left(i) > 0)) continue;
+    if (!status || !may_go_again(i, *status)) continue;
     // Another runner that tries it may have removed it meanwhile.
     if (const auto stamp = stamp_of(suite.cells[i].run / kResultFile)) again_[i] = *stamp;
   }
 }
 
-// A crash, and a cell that ran out of time and now has more, is tried again where its result was
-// there when this runner began; one that appears later, from another runner, stands: else two
-// runners would retry a failing cell alternately without end.
+bool CellQueue::may_go_again(size_t cell, Status status) const {
+  if (status == Status::timeout) return time_left(cell) > 0;
+  if (status == Status::oom) return last_sharing(suite_.cells[cell].run) > sharing_;
+  return status == Status::crash;
+}
+
+// A crash, and a cell that ran out of time or of its share of the memory and now has more, is tried
+// again where its result was there when this runner began; one that appears later, from another
+// runner, stands: else two runners would retry a failing cell alternately without end.
 bool CellQueue::has_ended(size_t cell) const {
   const std::filesystem::path& run = suite_.cells[cell].run;
   if (!final_status(run)) return false;

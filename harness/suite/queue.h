@@ -26,8 +26,8 @@ std::optional<FileStamp> stamp_of_checkpoint(const std::filesystem::path& run);
 class CellQueue {
  public:
   /// `only`: these cells alone; empty = all. `timeout`: seconds of a cell over all its tries; 0 =
-  /// none.
-  CellQueue(const Suite& suite, const std::vector<size_t>& only, double timeout);
+  /// none. `sharing`: cells at a time on a device.
+  CellQueue(const Suite& suite, const std::vector<size_t>& only, double timeout, int64_t sharing);
 
   /// Reads the folders of the cells that have not ended.
   void look();
@@ -51,9 +51,12 @@ class CellQueue {
 
  private:
   bool has_ended(size_t cell) const;
+  // Whether a cell that ended so may end otherwise now.
+  bool may_go_again(size_t cell, Status status) const;
 
   const Suite& suite_;
   double timeout_;
+  int64_t sharing_;
   std::vector<size_t> chosen_;
   std::vector<bool> ended_;
   std::map<size_t, FileStamp> again_;  // results of earlier calls that do not stand

@@ -73,7 +73,7 @@ class SuiteRunner {
       : suite_(suite),
         options_(options),
         data_(data),
-        queue_(suite, options.only, options.timeout),
+        queue_(suite, options.only, options.timeout, options.most_sharing()),
         slots_(static_cast<size_t>(options.jobs)) {
     for (size_t i = 0; i < slots_.size(); ++i) slots_[i].device = options.device_of(i);
     if (slots_.size() > 1 && slots_.front().device == "cpu")
@@ -197,6 +197,7 @@ class SuiteRunner {
     append_try(run(i), {.begin = job.begin,
                         .device = device,
                         .threads = suite_.request.threads,
+                        .sharing = options_.most_sharing(),
                         .seconds = ended.seconds,
                         .ended = outcome.ended});
     switch (outcome.next) {
@@ -256,6 +257,11 @@ class SuiteRunner {
 };
 
 }  // namespace
+
+int64_t RunnerOptions::most_sharing() const {
+  const int64_t count = std::ssize(devices);
+  return std::max<int64_t>((jobs + count - 1) / count, 1);
+}
 
 int64_t RunnerOptions::sharing(int64_t cells) const {
   if (devices.front() == "cpu") return 1;

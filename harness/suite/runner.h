@@ -26,6 +26,9 @@ struct RunnerOptions {
   /// Where cell `i` of those that run at a time is: on each device before on any a second one.
   const std::string& device_of(size_t i) const { return devices[i % devices.size()]; }
 
+  /// How many cells may run at a time on a device.
+  int64_t most_sharing() const;
+
   /// How many of `cells` run at a time on a GPU; 1 on a CPU, whose processors they share out.
   int64_t sharing(int64_t cells) const;
 };

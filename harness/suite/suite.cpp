@@ -152,8 +152,11 @@ SuiteCell planned_cell(const SuiteRequest& request, const Protocol& protocol,
   };
   const std::vector<std::string> of_budget = words.sets;
   set(request.sets);  // what the user sets goes last
-  Config config = made_config(make, words.sets, of_budget,
-                              fmt::format("{}: tasks.{}.set", request.budget.place(), task_name));
+  std::string place = fmt::format("{}: tasks.{}.set", request.budget.place(), task_name);
+  if (!words.left.empty())
+    place += fmt::format(", beside what protocol {} has for {} itself ({})", protocol.name,
+                         attention.text(), fmt::join(words.left, ", "));
+  Config config = made_config(make, words.sets, of_budget, place);
   const size_t count = words.sets.size();
   add_pretraining(budget, config.settings.pretraining, own, words);
   if (words.sets.size() > count) config = make(words.sets);

@@ -27,6 +27,7 @@ void suite_fields(Fields& f, Record& file) {
   f.part("cut", file.fraction, make_cut, parse_cut, Presence::nullable);
   f("tasks", file.tasks);
   f("attentions", file.attentions);
+  if (Fields::kReads || !file.folder.empty()) f("folder", file.folder, Presence::sparse);
   f("seeds", file.seeds);
   f("sets", file.sets);
   f("sources", file.sources, Presence::optional);

@@ -23,6 +23,7 @@ struct SuiteFile {
   std::optional<double> max_hours;  // null = no limit
   std::optional<double> fraction;   // "cut": of the steps; null = nothing was cut
   std::vector<std::string> tasks, attentions;
+  std::string folder;  // that paths in `attentions` are from; "" = unknown
   std::vector<uint64_t> seeds;
   std::vector<std::string> sets;
   json sources = json::object();  // task -> path

@@ -35,8 +35,8 @@ std::string whole_path(const fs::path& given) {
 // says how they came about or where their data may be made of.
 json comparable(json suite) {
   if (!suite.is_object()) return suite;
-  for (const char* key :
-       {"tasks", "attentions", "seeds", "sets", "sources", "synthetic", "threads", "runs", "cut"}) {
+  for (const char* key : {"tasks", "attentions", "folder", "seeds", "sets", "sources", "synthetic",
+                          "threads", "runs", "cut"}) {
     suite.erase(key);
   }
   if (suite.contains("budget") && suite["budget"].is_object()) {
@@ -90,6 +90,33 @@ std::string suite_differences(const json& held, const json& asked) {
   return !options.empty() ? options : rest.empty() ? cells : rest;
 }
 
+// The file that the attention is named by, "" where it is none, or one from any folder.
+std::string own_file(const AttentionSpec& attention) {
+  const auto it = attention.options.find("file");
+  const bool named = it != attention.options.end() && it->is_string();
+  const std::string file = named ? it->get<std::string>() : "";
+  return file.ends_with(".py") && fs::path(file).is_relative() ? file : "";
+}
+
+// Where files of these attentions are named from, where there is one.
+std::string folder_of(const std::vector<AttentionSpec>& attentions) {
+  const bool any = std::ranges::any_of(
+      attentions, [](const AttentionSpec& attention) { return !own_file(attention).empty(); });
+  return any ? fs::current_path().string() : "";
+}
+
+// Throws where a file is not where it is named from here, and is where the suite was made.
+void check_folder(const SuiteFile& held, const SuiteRequest& request, const fs::path& path) {
+  if (held.folder.empty()) return;
+  for (const AttentionSpec& attention : request.attentions) {
+    const std::string file = own_file(attention);
+    if (file.empty() || fs::exists(file) || !fs::exists(fs::path(held.folder) / file)) continue;
+    throw Error(fmt::format("{}: {} is named from the folder {}: call lra there, with --out {}",
+                            path.string(), attention.text(), held.folder,
+                            whole_path(path.parent_path())));
+  }
+}
+
 SuiteRequest request_of(const SuiteFile& file, const fs::path& out) {
   SuiteRequest request;
   request.tasks = file.tasks;
@@ -123,6 +150,7 @@ json suite_json(const Suite& suite) {
                  .device = request.device,
                  .threads = request.threads,
                  .tasks = request.tasks,
+                 .folder = folder_of(request.attentions),
                  .seeds = request.seeds,
                  .sets = request.sets,
                  .synthetic = request.data.synthetic};
@@ -157,6 +185,7 @@ Suite load_suite(const fs::path& out) {
         path.string(), error.what()));
   }
   SuiteRequest request = request_of(held, out);
+  check_folder(held, request, path);
   request.changed = changed_files(out);
   const Suite suite = plan_suite(request, held.fraction.value_or(1));
   const std::string different = differences_text(comparable(file), comparable(suite_json(suite)));
@@ -212,6 +241,12 @@ OpenedSuite open_suite(const Suite& planned, Resume resume, int64_t threads_give
   const host::FolderLock lock =
       host::FolderLock::wait(out, host::FolderLock::kName, "the plan in " + out.string());
   const fs::path path = out / kSuiteFile;
+  if (fs::exists(out / kTuneFile)) {
+    throw Error(
+        fmt::format("{} holds a search of lra tune, whose runs are none of a suite; choose "
+                    "another --out folder",
+                    out.string()));
+  }
   if (!fs::exists(path)) {
     Suite suite = planned;
     const double limit = planned.request.max_hours;

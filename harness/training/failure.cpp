@@ -5,6 +5,8 @@
 #include "harness/host/memory.h"
 #include "harness/host/signals.h"
 #include "harness/training/console.h"
+#include "lra/data/task.h"
+#include "lra/model/model.h"
 
 namespace lra {
 
@@ -12,6 +14,19 @@ bool is_failure_of_model(const std::exception& error) {
   return dynamic_cast<const host::Interrupted*>(&error) == nullptr &&
          dynamic_cast<const Unsupported*>(&error) == nullptr && !host::is_out_of_memory(error) &&
          std::string_view(error.what()).find("CUDA error") == std::string_view::npos;
+}
+
+bool refuses_model(const Config& config) {
+  try {
+    Model(task(config.task, config.settings.input.reading()), config);
+    return false;
+  } catch (const UsageError&) {
+    return true;
+  } catch (const Unsupported&) {
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
 }
 
 RunOutcome outcome_of(const std::exception& error, const TrainRequest& request, int64_t step,

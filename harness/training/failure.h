@@ -14,6 +14,10 @@ class ModelFailed : public Error {
 /// Whether an error thrown by a model's code will be thrown again.
 bool is_failure_of_model(const std::exception& error);
 
+/// Whether no model of this configuration can be made, as of an attention that takes no rotary
+/// positions.
+bool refuses_model(const Config& config);
+
 /// Calls what runs the model. What that throws becomes ModelFailed, but for a request to stop, what
 /// is an outcome of its own (memory, Unsupported) and what may be over the next time (a GPU's).
 template <class Call>

@@ -27,12 +27,13 @@ bool is_within(const std::string& a, const std::string& b) {
   return a == b || a.starts_with(b + ".") || b.starts_with(a + ".");
 }
 
-void check_free(const std::string& key, const char* option) {
-  if (key != kTested) return;
+// `word`: "key=value".
+void check_free(const std::string& word, const char* option) {
+  if (!word_sets(word, kTested)) return;
   throw UsageError(fmt::format(
-      "{} {}: a search chooses on dev alone and leaves the test split unread, so that it sets this "
-      "itself; leave it out",
-      option, key));
+      "{} {}: a search chooses on dev alone and leaves the test split unread, so that it sets {} "
+      "itself; leave that out",
+      option, key_of(word), kTested));
 }
 
 Axis axis_of(const std::string& word) {
@@ -40,7 +41,6 @@ Axis axis_of(const std::string& word) {
   if (equals == std::string::npos || equals == 0)
     throw UsageError(fmt::format("--grid should be {}, not '{}'", kForm, word));
   Axis axis{.key = word.substr(0, equals), .words = {}};
-  check_free(axis.key, "--grid");
   const std::string values = word.substr(equals + 1);
   if (values.empty())
     throw UsageError(fmt::format("--grid {} names no value; it should be {}", axis.key, kForm));
@@ -52,6 +52,7 @@ Axis axis_of(const std::string& word) {
     const json value = value_from_text(text);
     const std::string one = axis.key + "=" + (value.is_string() ? text : value.dump());
     check_setting(one, "--grid");
+    check_free(one, "--grid");
     if (std::ranges::any_of(axis.words,
                             [&](const std::string& other) { return same_point({other}, {one}); }))
       throw UsageError(fmt::format("--grid {} names the value {} twice", axis.key, text));
@@ -62,7 +63,7 @@ Axis axis_of(const std::string& word) {
 
 std::vector<Axis> axes_of(const std::vector<std::string>& words,
                           const std::vector<std::string>& sets) {
-  for (const std::string& set : sets) check_free(key_of(set), "--set");
+  for (const std::string& set : sets) check_free(set, "--set");
   std::vector<Axis> axes;
   for (const std::string& word : words) {
     Axis axis = axis_of(word);

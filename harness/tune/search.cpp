@@ -217,6 +217,12 @@ void add_cost(TuneFile& file) {
 Search plan_search(TuneRequest request) {
   check_attentions(request.attentions);
   check_once("--seeds", request.seeds);
+  if (fs::exists(request.out / kSuiteFile)) {
+    throw Error(
+        fmt::format("{} holds a suite, whose runs are none of a search; choose another "
+                    "--out folder",
+                    request.out.string()));
+  }
   const fs::path path = request.out / kTuneFile;
   std::optional<TuneFile> held;
   if (fs::exists(path)) {

@@ -9,12 +9,12 @@
 
 #include "attention_variants/base/fields.h"
 #include "harness/tune/grid.h"
+#include "results/records/run_folder.h"
 #include "results/records/status.h"
 #include "results/statistics/interval.h"
 
 namespace lra::tune {
 
-inline constexpr const char* kTuneFile = "tune.json";
 inline constexpr const char* kTuneSchema = "lra.tune/1";
 
 /// A run, as far as it is known.

@@ -82,6 +82,14 @@ void check_file_entry(const std::string& name, const AttentionPart& part,
   check_settings_of(part.settings, place + ".settings");
 }
 
+// The entry of an attention is found by its plain name, whichever form of it runs.
+void check_plain_name(const std::string& name, const std::string& place) {
+  if (const std::string plain = read_at(place, [&] { return plain_name(name); }); plain != name) {
+    throw UsageError(fmt::format("{}: {} is a form of {}, whose entry is read for it: name it {}",
+                                 place, name, plain, plain));
+  }
+}
+
 // Reads everything that a task's entry holds.
 void check_task(const Protocol& protocol, const std::string& task_name, const std::string& where) {
   read_at(where, [&] { task(task_name); });
@@ -99,6 +107,7 @@ void check_task(const Protocol& protocol, const std::string& task_name, const st
       check_file_entry(variant, part, place);
       continue;
     }
+    check_plain_name(variant, place);
     const AttentionEntry& entry = *read_at(place, [&, &name = variant] {
       return &attention_entry(meant_attention(protocol, task_name, {.name = name}).name);
     });
@@ -155,7 +164,7 @@ void check_objects(const ProtocolFile& file, const std::string& where) {
 void check_protocol(const Protocol& protocol, const std::string& where) {
   check_settings_of(protocol.settings, where + ": settings");
   for (const auto& [variant, own] : protocol.attention_settings.items()) {
-    read_at(where + ": attention_settings", [&name = variant] { attention_entry(name); });
+    check_plain_name(variant, where + ": attention_settings");
     check_settings_of(own, where + ": attention_settings." + variant);
   }
   for (const auto& [variant, meant] : protocol.variants.items()) {

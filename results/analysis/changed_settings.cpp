@@ -74,6 +74,25 @@ std::vector<ChangedSetting> changed_settings(const Result& result, const RunBudg
   return changed;
 }
 
+std::map<std::string, std::string> values_over_budget(const Result& result,
+                                                      const RunBudget& budget) {
+  std::map<std::string, std::string> values;
+  const auto of_task = budget.set.find(result.task);
+  if (of_task == budget.set.end()) return values;
+  const std::vector<std::string> overridden = overridden_settings(result);
+  const auto is_overridden = [&](const std::string& key) {
+    return std::ranges::any_of(
+        overridden, [&](const std::string& text) { return split_override(text).first == key; });
+  };
+  for (const auto& [key, set] : of_task->second) {
+    const json* value = result.setting(key);
+    if (value != nullptr && *value != set && is_by_attention(result, key) && !rounds_only(key) &&
+        !is_overridden(key))
+      values[key] = json_line(*value);
+  }
+  return values;
+}
+
 void forget_budget(Result& result) {
   std::set<std::string> own;
   for (const ChangedSetting& changed : changed_settings(result, result.budget)) {

@@ -1,6 +1,7 @@
 // In what a run's settings differ from its protocol's and its budget's.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -31,6 +32,11 @@ struct ChangedSetting {
 /// overridden_settings(), and beside a budget those that it sets for the task and that have the
 /// protocol's own value in the run, which is not one for the run's attention.
 std::vector<ChangedSetting> changed_settings(const Result& result, const RunBudget& budget);
+
+/// Of the settings that a budget sets for the task, those whose value of the protocol for the run's
+/// attention stands, with that.
+std::map<std::string, std::string> values_over_budget(const Result& result,
+                                                      const RunBudget& budget);
 
 /// Makes a suite's cell a run by hand. What its budget set where the protocol has a value for one
 /// attention belongs to the attention then, as that value does: it is overridden no longer.

@@ -1,4 +1,5 @@
 #include "results/analysis/compare_runs.h"
+#include "results/analysis/compare_sides.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -173,48 +174,6 @@ std::vector<const Predictions*> predictions_of(const ComparedSide& side,
   return all;
 }
 
-void compare_costs(RunComparison& c) {
-  std::set<std::string> machines;
-  for (const ComparedSide* side : {&c.a, &c.b}) {
-    for (const Result* r : side->runs) machines.insert(machine_setting_text(*r));
-  }
-  if (machines.size() > 1) {
-    c.notes.push_back(
-        fmt::format("time and memory are not compared across machines or settings: {}",
-                    fmt::join(machines, "; ")));
-    return;
-  }
-  std::string unknown;
-  double others = 0;
-  bool load_known = true;
-  for (const ComparedSide* side : {&c.a, &c.b}) {
-    for (const Result* r : side->runs) {
-      if (!knows_threads(*r)) unknown = r->path;
-      if (r->training.noisy()) others = std::max(others, *r->training.others);
-      load_known = load_known && (r->training.others || !r->machine.gpu.empty());
-    }
-  }
-  if (!unknown.empty()) {
-    c.notes.push_back(fmt::format(
-        "time and memory are not compared: {} does not say how many threads it had", unknown));
-    return;
-  }
-  const auto ratio = [](const ComparedSide& over, const ComparedSide& under, auto which) {
-    const auto a = over.median_cost(which), b = under.median_cost(which);
-    return a && b ? std::optional(*a / *b) : std::nullopt;
-  };
-  c.time_ratio = ratio(c.b, c.a, &TrainingCost::steps_per_second);
-  c.memory_ratio = ratio(c.a, c.b, &TrainingCost::peak_memory_mib);
-  if (c.time_ratio && !load_known)
-    c.notes.emplace_back(
-        "what else ran while these trained is not known: the speeds may say as much of that");
-  if (c.time_ratio && others > 0)
-    c.notes.push_back(
-        fmt::format("others took up to {:.0f} % of the processors' time while these trained: the "
-                    "speeds say as much of that",
-                    100 * others));
-}
-
 // What several seeds a side say, or that there is one alone.
 void compare_seeds(RunComparison& c) {
   const LearningTest learning{.a = c.a.learned, .b = c.b.learned};
@@ -248,34 +207,7 @@ void compare_seeds(RunComparison& c) {
   }
 }
 
-void note_learning(RunComparison& c, const Baseline& baseline) {
-  for (const ComparedSide* side : {&c.a, &c.b}) {
-    const size_t of = side->runs.size(), failed = of - side->learned.learned;
-    if (failed > 0)
-      c.notes.push_back(fmt::format("WARNING: {} was not learned by {} in {} of {} runs: {}",
-                                    c.task, side->name, failed, of, unlearned_text(baseline)));
-    if (side->diverged() > 0)
-      c.notes.push_back(fmt::format(
-          "WARNING: {} of {} seeds of {} diverged: they did not learn {}, and the mean is that of "
-          "the others alone",
-          side->diverged(), side->learned.of, side->name, c.task));
-  }
-}
-
 }  // namespace
-
-std::optional<double> ComparedSide::median_cost(std::optional<double> TrainingCost::*which) const {
-  std::vector<double> values;
-  std::set<std::string> machines;
-  for (const Result* r : runs) {
-    const std::optional<double> value = r->training.*which;
-    if (!value || *value <= 0) continue;
-    values.push_back(*value);
-    machines.insert(machine_setting_text(*r));
-  }
-  if (machines.size() != 1) return std::nullopt;
-  return stats::quantile(values, 0.5);
-}
 
 RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b) {
   RunComparison c;
@@ -317,6 +249,7 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
   compare_seeds(c);
   compare_costs(c);
   note_learning(c, baseline);
+  note_own_values(c);
   if (std::ranges::any_of(all, chosen_on_test)) c.notes.push_back(kChosenOnTest);
   for (std::string& note : contract_notes(group)) c.notes.push_back(std::move(note));
   if (!group.synthetic.empty()) c.notes.emplace_back("synthetic: stand-in data");

@@ -194,6 +194,8 @@ std::vector<std::string> recipe_notes(const RecipeGroup& group,
   add("with", group.settings);
   add(fmt::format("settings of budget {}, not the recipe of {}", group.budget.name, group.protocol),
       group.of_budget);
+  add(fmt::format("values of {} for attentions, in place of the budget's", group.protocol),
+      group.over_budget);
   std::vector<std::string> prints;
   for (const std::string& task : tasks) {
     const std::string& print = group.fingerprints.at(task);

@@ -105,6 +105,19 @@ std::vector<std::string> changed_of(const RecipeGroup& group, bool of_budget) {
   return by_key(values, tasks.size());
 }
 
+// The protocol's values for attentions that stand in place of the budget's.
+std::vector<std::string> over_budget_of(const RecipeGroup& group) {
+  std::map<std::string, std::set<std::string>> of;  // "key=value" -> attentions
+  for (const Result* r : group.results) {
+    for (const auto& [key, value] : values_over_budget(*r, group.budget))
+      of[key + "=" + value].insert(r->attention.label);
+  }
+  std::vector<std::string> texts;
+  for (const auto& [text, attentions] : of)
+    texts.push_back(fmt::format("{} ({})", text, fmt::join(attentions, ", ")));
+  return texts;
+}
+
 // What tells a group apart from the others of its recipe besides changed keys, and those keys.
 void name_settings(const Identities& identities, const OwnIdentity& own, RecipeGroup& group) {
   TasksOfValues differing;
@@ -125,6 +138,7 @@ void name_settings(const Identities& identities, const OwnIdentity& own, RecipeG
   group.settings = by_key(differing, tasks.size());
   group.overridden = changed_of(group, /*of_budget=*/false);
   group.of_budget = changed_of(group, /*of_budget=*/true);
+  group.over_budget = over_budget_of(group);
 }
 
 // The groups of one recipe, each of at most one identity of a task.

@@ -26,6 +26,9 @@ struct RecipeGroup {
   std::vector<std::string> overridden;  // "training.steps=10", or with the tasks' own values:
                                         // "a.b=1 (listops), 2 (text)"; not the budget's values
   std::vector<std::string> of_budget;   // those that the budget set so, likewise
+  // "optimizer.lr=0.01 (linear)": the protocol's values for attentions that stand in place of
+  // those.
+  std::vector<std::string> over_budget;
   // Likewise: what tells apart groups that are otherwise called the same.
   std::vector<std::string> settings;
   std::map<std::string, std::string> fingerprints;  // by task, "" = unknown

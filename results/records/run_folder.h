@@ -21,4 +21,7 @@ inline constexpr const char* kSuiteFile = "suite.json";
 inline constexpr const char* kSuiteSchema = "lra.suite/1";
 inline constexpr int kLevelsBelowSuite = 4;
 
+// A search's, of lra tune.
+inline constexpr const char* kTuneFile = "tune.json";
+
 }  // namespace lra

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "results/analysis/accuracy_cells.h"
+#include "results/analysis/changed_settings.h"
 #include "results/analysis/standings.h"
 #include "results/records/json_line.h"
 #include "results/tables/accuracy_notes.h"
@@ -111,9 +112,10 @@ using LongCells = std::vector<std::string>;
 // What is the same for all cells of a recipe.
 struct LongRecipe {
   const RecipeGroup& group;
-  const Published* reference;                                         // null: none
-  std::map<std::string, const Result*> first_of;                      // by row
-  std::map<std::pair<std::string, std::string>, Standing> standings;  // by (row, task)
+  const Published* reference;                                                       // null: none
+  std::map<std::string, const Result*> first_of = {};                               // by row
+  std::map<std::pair<std::string, std::string>, const Result*> first_of_task = {};  // and task
+  std::map<std::pair<std::string, std::string>, Standing> standings = {};           // likewise
 };
 
 // Accuracy, its interval and what that is.
@@ -164,11 +166,22 @@ void append(LongCells& row, LongCells cells) {
              std::make_move_iterator(cells.end()));
 }
 
-// What the protocol was changed in, by the user or a budget.
-std::string overridden_text(const RecipeGroup& group) {
+// What the protocol was changed in, by the user or a budget, for a row of this run.
+std::string overridden_text(const RecipeGroup& group, const Result& r) {
   std::vector<std::string> all = group.overridden;
-  all.insert(all.end(), group.of_budget.begin(), group.of_budget.end());
+  const auto own = values_over_budget(r, group.budget);
+  std::ranges::copy_if(group.of_budget, std::back_inserter(all), [&](const std::string& text) {
+    return !own.contains(split_override(text).first);
+  });
   std::ranges::sort(all);
+  return fmt::format("{}", fmt::join(all, "; "));
+}
+
+// What tells the group apart, and the values of the run's attention in place of the budget's.
+std::string settings_text(const RecipeGroup& group, const Result& r) {
+  std::vector<std::string> all = group.settings;
+  for (const auto& [key, value] : values_over_budget(r, group.budget))
+    all.push_back(key + "=" + value);
   return fmt::format("{}", fmt::join(all, "; "));
 }
 
@@ -193,7 +206,10 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
   Table table = long_table("Accuracy", kAccuracyColumns);
   for (const RecipeGroup& group : group_by_recipe(results)) {
     LongRecipe recipe{.group = group, .reference = nearest(group, references)};
-    for (const auto& [r, name] : row_names(group)) recipe.first_of.try_emplace(name, r);
+    for (const auto& [r, name] : row_names(group)) {
+      recipe.first_of.try_emplace(name, r);
+      recipe.first_of_task.try_emplace({name, r->task}, r);
+    }
     const AccuracyCells cells = accuracy_cells(group);
     for (Standing& standing : standings(cells)) {
       const std::pair key(standing.row, standing.task);
@@ -201,8 +217,9 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
     }
     for (const auto& [key, cell] : cells) {
       const auto& [name, task] = key;
+      const Result& of_task = *recipe.first_of_task.at(key);
       LongCells row{group.protocol,
-                    overridden_text(group),
+                    overridden_text(group, of_task),
                     group.dtype,
                     group.synthetic.contains(task) ? "true" : "false",
                     group.fingerprints.at(task),
@@ -216,10 +233,9 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
       append(row, standing_cells(recipe, key));
       row.push_back(group.budget.name);
       const Result& first = *recipe.first_of.at(name);
-      append(row,
-             {first.metric, first.pretrained ? first.pretrained->objective : "", group.regime,
-              fmt::format("{}", fmt::join(group.settings, "; ")), fmt::format("{}", cell.diverged),
-              group.variants.contains(task) ? group.variants.at(task) : ""});
+      append(row, {first.metric, first.pretrained ? first.pretrained->objective : "", group.regime,
+                   settings_text(group, of_task), fmt::format("{}", cell.diverged),
+                   group.variants.contains(task) ? group.variants.at(task) : ""});
       table.rows.push_back(std::move(row));
     }
   }
@@ -230,8 +246,7 @@ Table results_long(std::span<const Result> results) {
   Table table = long_table("Runs", kRunColumns);
   std::map<const Result*, std::string> settings;
   for (const RecipeGroup& group : group_by_recipe(results)) {
-    for (const Result* r : group.results)
-      settings[r] = fmt::format("{}", fmt::join(group.settings, "; "));
+    for (const Result* r : group.results) settings[r] = settings_text(group, *r);
   }
   for (const Result& r : results) {
     LongCells row{r.task,

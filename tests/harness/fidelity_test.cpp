@@ -448,6 +448,23 @@ TEST_F(FidelityCommand, RefusesWithOneLineThatHelps) {
             std::string::npos);
 }
 
+TEST_F(FidelityCommand, ACellThatCrashedIsToldAndTriedAgain) {
+  const std::vector<std::string> words = {
+      "--experiment", "4",
+      "--length",     "16",
+      "--trials",     "1",
+      "--attentions", "torchscript:" LRA_SOURCE_DIR "/tests/fixtures/torchscript-wrong_shape.pt"};
+  for (const size_t lines : {1, 2}) {
+    const ProgramResult result = fidelity(words);
+    EXPECT_EQ(result.status, 1) << result.err;
+    EXPECT_NE(result.err.find("1 cell(s) were not measured, and the same command tries them again"),
+              std::string::npos)
+        << result.err;
+    const std::string text = read_file(out_);
+    EXPECT_EQ(static_cast<size_t>(std::ranges::count(text, '\n')), lines);
+  }
+}
+
 TEST_F(FidelityCommand, AProfileIsNotWrittenOverIt) {
   ASSERT_EQ(fidelity({"--experiment", "1", "--length", "2", "--trials", "2"}).status, 0);
   const std::string text = read_file(out_);

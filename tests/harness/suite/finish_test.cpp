@@ -70,6 +70,20 @@ TEST_F(NextCommandsTest, EndASmokeSuite) {
             0);
 }
 
+TEST_F(NextCommandsTest, AProfileWithACrashIsNotDone) {
+  const auto w = words(
+      "s", "standard,torchscript:" LRA_SOURCE_DIR "/tests/fixtures/torchscript-wrong_shape.pt");
+  for (int call = 0; call < 2; ++call) {
+    const ProgramResult result = run_program(w);
+    EXPECT_EQ(result.status, 1);
+    EXPECT_NE(result.err.find("1 of 2 cells were not measured: crash of torchscript:"),
+              std::string::npos)
+        << result.err;
+    EXPECT_FALSE(fs::exists(out("s") / "profile.done"));
+    EXPECT_TRUE(fs::exists(out("s") / "report" / "report.md"));
+  }
+}
+
 TEST_F(NextCommandsTest, AReportThatFailedIsMadeByWhatThereIs) {
   const fs::path suite = out("a b");
   fs::create_directories(suite / "runs");

@@ -6,8 +6,11 @@
 #include <csignal>
 
 #include "attention_variants/base/files.h"
+#include "harness/suite/cell.h"
+#include "harness/suite/job.h"
 #include "harness/suite/queue.h"
 #include "harness/training/run_folder.h"
+#include "tests/results/examples.h"
 #include "tests/support/scratch.h"
 
 namespace lra::suite {
@@ -80,6 +83,34 @@ TEST(SuiteOutcome, AWrongJobIsNotTriedAgain) {
   EXPECT_EQ(outcome.next, Next::fail);
   EXPECT_EQ(outcome.status, Status::crash);
   EXPECT_EQ(outcome.reason, "exit status 2: lra: unknown task 'x'");
+}
+
+TEST(SuiteOutcome, WhatAnAttentionRefusesIsUnsupported) {
+  const Outcome outcome = after({.child = {.exit = kRefused}, .last_line = "lra: takes no rotary"});
+  EXPECT_EQ(outcome.next, Next::fail);
+  EXPECT_EQ(outcome.status, Status::unsupported);
+  EXPECT_EQ(outcome.reason, "lra: takes no rotary");
+}
+
+// Four cells at a time have less memory each than one.
+TEST(SuiteOutcome, WhatDidNotFitBesideOthersIsTriedAloneAgain) {
+  const Scratch scratch;
+  Result result = example_result();
+  result.status = Status::oom;
+  result.config = json::object();
+  write_json(scratch.path() / kResultFile, make_result(result));
+  append_try(scratch.path(), {.sharing = 4, .ended = "oom"});
+  Suite suite;
+  suite.cells.push_back({.config = {}, .sets = {}, .run = scratch.path()});
+  const auto left = [&](int64_t sharing) {
+    CellQueue queue(suite, {}, /*timeout=*/0, sharing);
+    queue.look();
+    return queue.left();
+  };
+  EXPECT_EQ(left(4), 0u);
+  EXPECT_EQ(left(2), 1u);
+  append_try(scratch.path(), {.sharing = 2, .ended = "oom"});
+  EXPECT_EQ(left(2), 0u) << "it had as much";
 }
 
 // Or a cell that is killed again and again in its pretraining would never get further.

@@ -208,6 +208,25 @@ TEST_F(SuiteRunTest, ACellWhoseModuleThrowsIsNotTriedAgain) {
   EXPECT_TRUE(has(status.out, "forward should return")) << status.out;
 }
 
+TEST_F(SuiteRunTest, WhatAnAttentionRefusesIsAFinding) {
+  const auto w =
+      with(words("s", "nystrom,standard"), {"--set", "model.positions=rotary", "--only", "0"});
+  EXPECT_EQ(run_program(w).status, 1);
+  const json record = read_json(run("s", "nystrom") / kResultFile);
+  EXPECT_EQ(record["status"], "unsupported");
+  EXPECT_TRUE(has(record["reason"], "attention nystrom takes no rotary positions"))
+      << record["reason"];
+  EXPECT_EQ(run_program(w).status, 1);
+  EXPECT_EQ(read_lines(run("s", "nystrom") / kTriesFile).size(), 1u) << "it is not tried again";
+}
+
+TEST_F(SuiteRunTest, ASearchIsNoPlaceForASuite) {
+  fs::create_directories(out("s"));
+  write_file(out("s") / "tune.json", "{}");
+  expect_refusal(words("s", "standard"), 1, "holds a search of lra tune");
+  EXPECT_FALSE(fs::exists(out("s") / kSuiteFile));
+}
+
 TEST_F(SuiteRunTest, ACellHasItsTime) {
   write_budget(1'000'000);
   const auto w = with(words("s", "standard"), {"--timeout", "5", "--only", "0"});
@@ -302,6 +321,8 @@ TEST(SuiteRunners, KnowHowManyCellsShareAGpu) {
   EXPECT_EQ(two.sharing(25), 3);
   EXPECT_EQ(two.sharing(3), 2);
   EXPECT_EQ(cpu.sharing(25), 1) << "they have processors of their own";
+  EXPECT_EQ(two.most_sharing(), 3);
+  EXPECT_EQ(cpu.most_sharing(), 6) << "they share the memory";
 }
 
 // A mark whose number goes up under a lock that cannot be seen: two hosts without shared locks.

@@ -56,6 +56,16 @@ TEST(TuneGrid, RefusesWhatIsMalformedOrNoSetting) {
             "--grid training: steps should be an integer, at least 1, not \"ten\"");
 }
 
+TEST(TuneGrid, TheTestSplitStaysUnread) {
+  const std::string why = "a search chooses on dev alone";
+  EXPECT_NE(refused({"evaluation.test=true,false"}).find(why), std::string::npos);
+  EXPECT_NE(refused({R"(evaluation={"test":false},{"test":true})"}).find(why), std::string::npos);
+  EXPECT_NE(error_text([] {
+              grid_points({"optimizer.lr=1"}, {R"(evaluation={"test":true})"});
+            }).find(why),
+            std::string::npos);
+}
+
 TEST(TuneGrid, RefusesASettingThatIsGivenTwice) {
   EXPECT_EQ(refused({"optimizer.lr=1e-4", "optimizer.lr=3e-4"}),
             "--grid gives optimizer.lr twice; write all of its values in one");

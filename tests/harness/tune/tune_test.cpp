@@ -304,6 +304,10 @@ TEST_F(TuneTest, RefusesWithOneLineThatHelps) {
   refused(grid, {"--set", "evaluation.dev=test"}, "give evaluation.dev=dev");
   refused("schedule.beta1_low=0,0.5", {"--set", "optimizer.lr=1e-3"},
           "schedule.beta1_low should be at most schedule.beta1_high");
+  const fs::path suite = out("suite");
+  fs::create_directories(suite);
+  write_file(suite / "suite.json", "{}");
+  expect_refusal(words("suite", grid, {}), 1, "holds a suite, whose runs are none of a search");
   // Settings of a protocol's own that train one attention for longer, or on more at a time.
   const std::string own = (scratch_.path() / "own.json").string();
   const auto with_entry = [&](const json& training) {

@@ -131,6 +131,10 @@ TEST_F(ProtocolEntriesTest, EveryMistakeIsNamed) {
   EXPECT_NE(refusal({{"python:my.py:S", {{"settings", {{"optimizer", {{"lrr", 1}}}}}}}})
                 .find("did you mean 'lr'?"),
             std::string::npos);
+  EXPECT_EQ(refusal({{"local_tay2020", lr(1)}}),
+            where +
+                "local_tay2020: local_tay2020 is a form of local, whose entry is read for it: name "
+                "it local");
   EXPECT_NE(refusal({{"python:my.py:S", {{"setings", 1}}}}).find("did you mean 'settings'?"),
             std::string::npos);
 }

@@ -171,8 +171,27 @@ TEST(BudgetRecipes, TheProtocolsValueForOneAttentionStandsBesideTheBudgets) {
   ASSERT_EQ(groups.size(), 1u);
   EXPECT_EQ(groups[0].overridden, Texts{});
   EXPECT_EQ(recipe_title(groups[0]), "protocol lra-strict, budget tiny");
+  const auto noted = [](const std::vector<std::string>& notes, const std::string& note) {
+    return std::ranges::count(notes, note) == 1;
+  };
+  EXPECT_TRUE(noted(recipe_notes(groups[0], {"listops"}),
+                    "values of lra-strict for attentions, in place of the budget's: "
+                    "optimizer.lr=0.5 (linear)"));
+  const Table rows = accuracy_long(results, {});
+  const auto column = [&](const char* name) {
+    return static_cast<size_t>(std::ranges::find(rows.columns, std::string(name), &Column::header) -
+                               rows.columns.begin());
+  };
+  for (const auto& row : rows.rows) {
+    const bool own = row[column("attention")] == "linear";
+    EXPECT_EQ(row[column("overridden")], own ? "" : "optimizer.lr=0.001");
+    EXPECT_EQ(row[column("settings")], own ? "optimizer.lr=0.5" : "");
+  }
   const RunComparison c = compare_runs(std::span(results).first(1), std::span(results).last(1));
   EXPECT_EQ(c.a.name + " " + c.b.name, "standard linear");
+  EXPECT_TRUE(noted(c.notes,
+                    "the protocol has values for attentions: optimizer.lr is 0.001 for standard "
+                    "and 0.5 for linear"));
   // What the user set is no budget's.
   results[0].config["overridden"] = {"optimizer.lr=0.002"};
   results[0].config["optimizer"]["lr"] = 0.002;
