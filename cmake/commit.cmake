@@ -1,10 +1,11 @@
 # Writes OUT, which says of which commit SOURCE is, as a source file; left alone where it says so already, so that a build after a
 # commit compiles that one file.
 set(commit "")
-execute_process(COMMAND git -C ${SOURCE} rev-parse --show-toplevel OUTPUT_VARIABLE top ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+set(git git -c safe.directory=* -C ${SOURCE})  # whoever owns it
+execute_process(COMMAND ${git} rev-parse --show-toplevel OUTPUT_VARIABLE top ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
 get_filename_component(source ${SOURCE} REALPATH)
 if(top STREQUAL source)  # and not a folder of another project's checkout
-  execute_process(COMMAND git -C ${SOURCE} describe --always --dirty --abbrev=12 --exclude=* OUTPUT_VARIABLE commit ERROR_QUIET
+  execute_process(COMMAND ${git} describe --always --dirty --abbrev=12 --exclude=* OUTPUT_VARIABLE commit ERROR_QUIET
                   OUTPUT_STRIP_TRAILING_WHITESPACE)
 endif()
 set(text "#include \"harness/host/runtime.h\"\nnamespace lra::host {\nconst char* source_commit() { return \"${commit}\"; }\n}  // namespace lra::host\n")

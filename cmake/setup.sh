@@ -27,9 +27,14 @@ one_at_a_time() {
     die "$folder cannot be written ($why); free space there, make it yours (chown), or set XDG_CACHE_HOME to another folder (an absolute path)"
   fi
   eval "exec $2>\"\$1\""
-  if ! command -v flock >/dev/null || flock -n "$2"; then return; fi
-  say "waiting for another ./run to finish its set-up"
-  flock "$2"
+  local status=0
+  if command -v flock >/dev/null; then flock -n "$2" || status=$?; fi
+  if ((status == 1)); then
+    say "waiting for another ./run to finish its set-up"
+    flock "$2"
+  elif ((status)); then
+    say "$folder is on a file system without locks (above: why): call no second ./run until this one is done"
+  fi
 }
 
 # ---- Packages ---------------------------------------------------------------------------------------------------------
@@ -45,9 +50,9 @@ find_python() {
   return 1
 }
 
-# Whether an extension module can be compiled for the Python that LibTorch comes with.
+# Whether an extension module can be compiled for the Python that LibTorch comes with, which may still have to be installed.
 has_python_headers() {
-  ! find_python || from_root "$python" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2>/dev/null
+  find_python && from_root "$python" -c 'import os, sys, sysconfig; sys.exit(not os.path.exists(sysconfig.get_path("include") + "/Python.h"))' 2>/dev/null
 }
 
 missing_packages() {
@@ -93,7 +98,11 @@ install_packages() {
     fi
     die "missing packages, and this user can install none (not root, no sudo); for an administrator: $by_hand"
   fi
-  local quietly=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive) steps step log
+  local quietly=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive) steps step log name
+  # sudo passes no proxies on.
+  for name in http_proxy https_proxy no_proxy; do
+    if [[ -n ${!name:-} && ${!name} != *[[:space:]]* ]]; then quietly+=("$name=${!name}"); fi
+  done
   local apt=("${quietly[@]}" apt-get -o DPkg::Lock::Timeout=600 -qy)
   # First what an interrupted installation left half configured.
   steps=("${quietly[*]} dpkg --configure -a" "${apt[*]} update" "${apt[*]} install --no-install-recommends ${all[*]}")
@@ -215,6 +224,10 @@ has_torch() {
 install_torch() {
   local venv=$cache/venv
   if [[ $with_cuda == off ]] && ! has_torch "$venv"; then venv=$cache/venv-cpu; fi
+  # Another checkout may run on another version in that place.
+  if ! has_torch "$venv" && compgen -G "$venv/.torch-*" >/dev/null && [[ ! -f $venv/.torch-$torch_version ]]; then
+    venv=$venv-$torch_version
+  fi
   if ! has_torch "$venv"; then
     # pip writes INSTALLER at the end of a package, and torch after what it needs.
     if [[ -f $(echo "$venv"/lib/python3*/site-packages/torch-$torch_version.dist-info/INSTALLER) ]] &&
@@ -352,7 +365,8 @@ failed() {
 # that CMake chokes on, is emptied first.
 configure() {
   local made_from fresh=no
-  made_from=$(printf '%s\n' "$torch" "$cuda" "$extra_variants" "$(c++ --version | head -n 1)" "$(mpi_compiler)")
+  made_from=$(printf '%s\n' "$torch" "$cuda" "$extra_variants" "$(c++ --version | head -n 1)" "$(mpi_compiler)" "$(torch_file "$torch")" \
+    "$(compgen -G '/usr/include/python3*/Python.h' || true)")
   if [[ -f $build/build.ninja && $(cat "$build/.torch" 2>/dev/null) == "$made_from" ]] && warns_as_asked &&
     grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt"; then
     return
@@ -380,6 +394,8 @@ run_cmake() {
   settings+=("-DLRA_CUDA=$([[ $with_cuda == on ]] && echo ON || echo OFF)")
   # Another compiler's new warnings are no reason for a user to have no program.
   if [[ -n ${CI:-} ]]; then settings+=(-DLRA_WERROR=ON); else settings+=("-DLRA_WERROR=$werror"); fi
+  # An environment's own libraries would be linked, and go with it.
+  if [[ -n ${CONDA_PREFIX:-} ]]; then settings+=("-DCMAKE_IGNORE_PREFIX_PATH=$CONDA_PREFIX"); fi
   if [[ -n $cuda ]]; then
     settings+=("-DCUDAToolkit_ROOT=$cuda" "-DCUDA_TOOLKIT_ROOT_DIR=$cuda" "-DCMAKE_CUDA_COMPILER=$cuda/bin/nvcc")
   fi
@@ -489,7 +505,7 @@ set_up() {
       "$program" --version >/dev/null || die "the program does not start (above: why); make it anew with: rm -rf '$build'"
     fi
     for goal in "${ready[@]}"; do
-      printf '%s\n' "$torch" "asked=$wanted_torch" "extra=$extra_variants" "$(made_now)" "cuda=$asked_cuda $with_cuda" "root=$root" \
+      printf '%s\n' "$torch" "asked=$wanted_torch" "extra=$extra_variants" "$(made_now "$torch")" "cuda=$asked_cuda $with_cuda" "root=$root" \
         >"$build/.ready-new"
       touch -d "@$started" "$build/.ready-new"  # What was edited during the build is newer.
       mv "$build/.ready-new" "$build/.ready-$goal"

@@ -39,6 +39,7 @@ if found:
 ') || die "$python has no torch; PYTHON should be one with torch $(need torch)"
 [[ ${version%+*} == "$(need torch | sed 's/+.*//')" ]] ||
   die "$python has torch $version, and this program was built with $(need torch): its libraries would not fit"
+[[ $(need processor) == "$(uname -m)" ]] || die "this machine is $(uname -m), and this program was built for $(need processor)"
 glibc=$(getconf GNU_LIBC_VERSION | cut -d ' ' -f 2)
 [[ $(printf '%s\n' "$(need glibc)" "$glibc" | sort -V | head -n 1) == "$(need glibc)" ]] ||
   die "the C library here is $glibc, and this program needs $(need glibc) or newer"
@@ -49,6 +50,12 @@ fi
 
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
+# What is done there stays done: it has to be of this device and this program.
+about=$(echo "device=${device%%:*}" && cat "$here/NEEDS")
+if [[ -e $out/.of && $(cat "$out/.of") != "$about" ]]; then
+  die "$out holds results of another device or program ($(head -n 1 "$out/.of")); set OUT to another folder"
+fi
+echo "$about" >"$out/.of"
 # ours PROGRAM WORDS...: one of ours, asked to stop after the part's seconds (status 143) and killed three minutes later. Its
 # libraries are not for Python, which brings its own of some.
 ours() {

@@ -154,7 +154,7 @@ std::string bash_script(const std::vector<Followers>& all) {
          "    esac ;;\n  esac\n"
          "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
          "}\n"
-         "complete -o default -F _lra lra\n";
+         "complete -o default -F _lra lra ./run\n";
 }
 
 std::string fish_script(const std::vector<Followers>& all) {

@@ -42,9 +42,9 @@ class PythonTest : public testing::Test {
     // ./run test says where it has set up a Python with torch.
     const char* const asked = std::getenv("LRA_TEST_PYTHON");
     const bool required = asked != nullptr && std::string_view(asked) == "required";
-    if (says(reason_, "has no module for Python") ||
-        (!required && says(reason_, "cannot import torch")))
-      GTEST_SKIP() << reason_;
+    const bool is_missing =
+        says(reason_, "has no module for Python") || says(reason_, "cannot import torch");
+    if (!required && is_missing) GTEST_SKIP() << reason_;
     ASSERT_EQ(reason_, "");
     prepare_tiny_listops(data_);
   }
