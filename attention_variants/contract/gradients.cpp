@@ -59,11 +59,11 @@ void parameter_gradients(const ContractProbe& trial, ClauseReport& f) {
   }
 }
 
-// How far values of a tensor lie from zero, at most 1: small ones, as taps under a soft threshold,
-// would leave where the function is smooth by a longer step.
+// How far values of a tensor lie from zero, within bounds: small ones, as taps under a soft
+// threshold, would leave where the function is smooth by a longer step, and of a shorter one
+// rounding would be left.
 double small_scale(const torch::Tensor& tensor) {
-  const double rms = tensor.square().mean().sqrt().item<double>();
-  return rms > 0 ? std::min(rms, 1.0) : 1;
+  return std::clamp(tensor.square().mean().sqrt().item<double>(), 1e-3, 1.0);
 }
 
 // Central differences along random directions, in the inputs and in the attention's own parameters.

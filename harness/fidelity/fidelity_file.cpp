@@ -43,7 +43,7 @@ FidelityFile::FidelityFile(std::filesystem::path path)
       try {
         const Fidelity cell = parse_fidelity(json::parse(line));
         other = other.empty() ? host::other_software(cell.software) : other;
-        if (cell.status != Status::crash) cells_.insert(cell.identity());
+        (cell.status == Status::crash ? crashed_ : cells_).insert(cell.identity());
       } catch (const std::exception& error) {
         refuse(fmt::format("line {}: {}", number, error.what()));
       }
@@ -58,7 +58,22 @@ FidelityFile::FidelityFile(std::filesystem::path path)
   if (whole < size) file_->cut(static_cast<int64_t>(whole));
 }
 
+void FidelityFile::remove_crash(const std::string& identity) {
+  std::istringstream lines(read_file(path_));
+  std::string kept;
+  for (std::string line; std::getline(lines, line);) {
+    const Fidelity cell = parse_fidelity(json::parse(line));
+    if (cell.status != Status::crash || cell.identity() != identity) kept += line + "\n";
+  }
+  file_.reset();
+  AtomicFile whole(path_);
+  whole.write(kept);
+  whole.commit();
+  file_.emplace(path_);
+}
+
 void FidelityFile::append(const Fidelity& cell) {
+  if (crashed_.erase(cell.identity()) > 0) remove_crash(cell.identity());
   file_->append(json_line(make_fidelity(cell)) + "\n");
   file_->sync();
   cells_.insert(cell.identity());

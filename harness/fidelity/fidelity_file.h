@@ -23,13 +23,16 @@ class FidelityFile {
 
   /// Whether it holds this cell, or has been given it, of any status but a crash of before.
   bool has(const Fidelity& cell) const { return cells_.contains(cell.identity()); }
+  /// In place of a crash of that cell, where the file holds one.
   void append(const Fidelity& cell);
   size_t size() const { return cells_.size(); }
 
  private:
   std::filesystem::path path_;
   host::FolderLock lock_;
-  std::set<std::string> cells_;
+  void remove_crash(const std::string& identity);
+
+  std::set<std::string> cells_, crashed_;  // identities
   std::optional<AppendFile> file_;
 };
 

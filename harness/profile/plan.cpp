@@ -8,7 +8,7 @@
 #include <map>
 #include <optional>
 
-#include "attention_variants/base/files.h"
+#include "harness/host/folder_lock.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
 #include "harness/profile/child.h"
@@ -177,8 +177,8 @@ const Profile* found_before(ProfileCell cell, const ProfilePlan& plan,
 }
 
 void find_largest_batches(ProfilePlan& plan) {
-  std::optional<AtomicFile> probe;  // throws where --out cannot be written
-  if (!plan.out.empty()) probe.emplace(plan.out);
+  std::optional<host::FolderLock> lock;  // taken now: work that cannot be written is in vain
+  if (!plan.out.empty()) lock.emplace(host::FolderLock::of_file(plan.out));
   const std::vector<Profile> records =
       std::filesystem::exists(plan.out) ? read_profile(plan.out) : std::vector<Profile>();
   const int64_t limit =

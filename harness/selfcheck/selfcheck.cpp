@@ -150,7 +150,7 @@ std::vector<Selfcheck> run_selfcheck(const SelfcheckRequest& request) {
     return SelfcheckRun(request).run();
   } catch (const host::Interrupted&) {
     throw host::Interrupted(fmt::format(
-        "stopped; {} has the checks of until then; a self-check begins afresh, so remove it, or "
+        "stopped; {} holds the checks made so far; a self-check begins afresh, so remove it, or "
         "choose another --out",
         request.out.string()));
   }

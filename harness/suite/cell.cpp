@@ -81,7 +81,9 @@ std::optional<Status> checked_status(const SuiteCell& cell) {
                   (cell.run / kResultFile).string(), different));
 }
 
-bool is_retryable(Status status) { return status == Status::crash || status == Status::timeout; }
+bool is_retryable(const fs::path& run, Status status) {
+  return may_go_again(run, status, /*timeout=*/0, /*sharing=*/1);
+}
 
 std::string recorded_fingerprint(const Suite& suite, const std::string& task) {
   for (const SuiteCell& cell : suite.cells) {
@@ -96,7 +98,7 @@ std::vector<size_t> open_cells(const Suite& suite) {
   std::vector<size_t> open;
   for (size_t i = 0; i < suite.cells.size(); ++i) {
     const auto status = final_status(suite.cells[i].run);
-    if (!status || is_retryable(*status)) open.push_back(i);
+    if (!status || is_retryable(suite.cells[i].run, *status)) open.push_back(i);
   }
   return open;
 }
@@ -143,6 +145,13 @@ std::vector<Attempt> attempts_of(const fs::path& run) {
 int64_t last_sharing(const fs::path& run) {
   const std::vector<Attempt> all = attempts_of(run);
   return all.empty() ? 0 : all.back().sharing;
+}
+
+bool may_go_again(const fs::path& run, Status status, double timeout, int64_t sharing) {
+  if (status == Status::crash) return true;
+  const bool has_time = timeout <= 0 || attempt_seconds(run) < timeout;
+  if (status == Status::timeout) return has_time;
+  return status == Status::oom && has_time && last_sharing(run) > sharing;
 }
 
 double attempt_seconds(const fs::path& run) {

@@ -35,8 +35,9 @@ std::optional<Status> final_status(const std::filesystem::path& run, std::string
 /// of another.
 std::optional<Status> checked_status(const SuiteCell& cell);
 
-/// Whether a new call retries a cell that ended so: a crash, or a time that was too short.
-bool is_retryable(Status status);
+/// Whether a new call may retry a cell that ended so in its folder: a crash, a time that was too
+/// short, or memory that others shared.
+bool is_retryable(const std::filesystem::path& run, Status status);
 
 /// The data fingerprint that a finished cell of the task has recorded; "" where none has.
 std::string recorded_fingerprint(const Suite& suite, const std::string& task);
@@ -67,6 +68,11 @@ void append_try(const std::filesystem::path& run, Attempt one);
 
 /// Cells that shared the device with the last try in the file, itself among them; 0 = unknown.
 int64_t last_sharing(const std::filesystem::path& run);
+
+/// Whether a cell that ended so may end otherwise now: with `timeout` seconds for all its tries (0
+/// = no end), and `sharing` cells at a time on a device. A try of before that does not say how many
+/// shared it counts as one alone.
+bool may_go_again(const std::filesystem::path& run, Status status, double timeout, int64_t sharing);
 
 /// The seconds of all tries in the file. A try whose runner was killed with it has left no line.
 double attempt_seconds(const std::filesystem::path& run);

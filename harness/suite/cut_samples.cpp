@@ -30,7 +30,7 @@ bool has_whole_samples(const TaskData& data) {
 
 bool is_still_to_run(const SuiteCell& cell) {
   const std::optional<Status> status = final_status(cell.run);
-  return !status || is_retryable(*status);
+  return !status || is_retryable(cell.run, *status);
 }
 
 // Of cells that are still to run, the first of each task and length.

@@ -14,6 +14,7 @@
 #include "harness/profile/profile_run.h"
 #include "harness/profile/store.h"
 #include "harness/report/write_report.h"
+#include "harness/suite/queue.h"
 
 namespace lra::suite {
 namespace {
@@ -68,13 +69,18 @@ void measure_profile(const Suite& suite, const RunnerOptions& options) {
 
 bool profile_suite(const Suite& suite, const RunnerOptions& options) {
   const fs::path& out = suite.request.out;
+  const fs::path done = out / "profile.done", failed = out / "profile.failed";
+  const auto failed_before = stamp_of(failed);
   const host::FolderLock lock = host::FolderLock::wait(out, "profile.lock", "the profile");
-  const fs::path done = out / "profile.done";
   // What a budget that was edited since asks for is measured beside what is there.
   const json asked = write_fields(suite.request.budget.profile);
   if (fs::exists(done) && fs::exists(out / kProfileFile) &&
       read_json(done).value("profile", asked) == asked)
     return true;
+  if (stamp_of(failed) != failed_before && fs::exists(failed)) {
+    host::say("another runner's profile did not finish; the next call measures what it lacks");
+    return false;
+  }
   host::say("profile");
   try {
     measure_profile(suite, options);
@@ -85,10 +91,12 @@ bool profile_suite(const Suite& suite, const RunnerOptions& options) {
     host::say(
         "the profile did not finish; the table holds the cells it measured, and the same command "
         "with --resume measures the others");
+    write_json(failed, {{"host", host::host_name()}, {"at", host::utc_now()}}, Links::replace);
     return false;
   }
   write_json(done, {{"host", host::host_name()}, {"at", host::utc_now()}, {"profile", asked}},
              Links::replace);
+  fs::remove(failed);
   return true;
 }
 

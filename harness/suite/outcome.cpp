@@ -11,6 +11,8 @@ namespace {
 
 // A process whose command line is wrong: retrying cannot help.
 constexpr int kUsage = 2;
+// Before an error.
+constexpr std::string_view kSaid = "lra: ";
 // As a shell, and Slurm's scripts, know a stop by request.
 constexpr bool is_stop_by_request(int exit) {
   return exit == 128 + SIGINT || exit == 128 + SIGTERM || exit == 128 + SIGHUP;
@@ -41,7 +43,7 @@ Outcome outcome_of(const EndOfTry& end, int64_t most_tries, double timeout) {
   if (child.exit == kRefused) {
     return {.next = Next::fail,
             .status = Status::unsupported,
-            .reason = end.last_line,
+            .reason = end.last_line.substr(end.last_line.starts_with(kSaid) ? kSaid.size() : 0),
             .ended = "unsupported",
             .tries = end.tries};
   }

@@ -26,16 +26,10 @@ CellQueue::CellQueue(const Suite& suite, const std::vector<size_t>& only, double
     if (!only.empty() && std::ranges::count(only, i) == 0) continue;
     chosen_.push_back(i);
     const auto status = checked_status(suite.cells[i]);
-    if (!status || !may_go_again(i, *status)) continue;
+    if (!status || !may_go_again(suite.cells[i].run, *status, timeout, sharing_)) continue;
     // Another runner that tries it may have removed it meanwhile.
     if (const auto stamp = stamp_of(suite.cells[i].run / kResultFile)) again_[i] = *stamp;
   }
-}
-
-bool CellQueue::may_go_again(size_t cell, Status status) const {
-  if (status == Status::timeout) return time_left(cell) > 0;
-  if (status == Status::oom) return last_sharing(suite_.cells[cell].run) > sharing_;
-  return status == Status::crash;
 }
 
 // A crash, and a cell that ran out of time or of its share of the memory and now has more, is tried

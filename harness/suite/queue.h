@@ -51,8 +51,6 @@ class CellQueue {
 
  private:
   bool has_ended(size_t cell) const;
-  // Whether a cell that ended so may end otherwise now.
-  bool may_go_again(size_t cell, Status status) const;
 
   const Suite& suite_;
   double timeout_;

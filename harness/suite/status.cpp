@@ -178,8 +178,8 @@ SuiteStatus suite_status(const fs::path& out) {
   for (const CellStatus& cell : status.cells) {
     ++status.counts[to_string(cell.state)];
     // Those that the next call takes again are not done.
-    const bool open =
-        cell.state == Status::pending || cell.state == Status::running || is_retryable(cell.state);
+    const bool open = cell.state == Status::pending || cell.state == Status::running ||
+                      is_retryable(cell.run, cell.state);
     status.steps += cell.steps;
     status.steps_done += open ? cell.step : cell.steps;
     if (!open) continue;

@@ -25,6 +25,7 @@ struct ChangedFile {
 struct SuiteRequest {
   std::vector<std::string> tasks;
   std::vector<AttentionSpec> attentions;
+  std::string folder;  // that files of attentions are named from; "" = the current one
   std::vector<uint64_t> seeds;
   std::string protocol = "lra-strict";
   Budget budget;

@@ -90,12 +90,12 @@ std::string suite_differences(const json& held, const json& asked) {
   return !options.empty() ? options : rest.empty() ? cells : rest;
 }
 
-// The file that the attention is named by, "" where it is none, or one from any folder.
+// The file that the attention is named by, from the current folder; "" where it is none.
 std::string own_file(const AttentionSpec& attention) {
   const auto it = attention.options.find("file");
   const bool named = it != attention.options.end() && it->is_string();
   const std::string file = named ? it->get<std::string>() : "";
-  return file.ends_with(".py") && fs::path(file).is_relative() ? file : "";
+  return fs::path(file).is_relative() ? file : "";
 }
 
 // Where files of these attentions are named from, where there is one.
@@ -122,6 +122,7 @@ SuiteRequest request_of(const SuiteFile& file, const fs::path& out) {
   request.tasks = file.tasks;
   for (const std::string& text : file.attentions)
     request.attentions.push_back(parse_attention(text));
+  request.folder = file.folder;
   request.seeds = file.seeds;
   request.protocol = file.protocol;
   request.budget.where = (out / kSuiteFile).string() + ": budget";
@@ -150,7 +151,7 @@ json suite_json(const Suite& suite) {
                  .device = request.device,
                  .threads = request.threads,
                  .tasks = request.tasks,
-                 .folder = folder_of(request.attentions),
+                 .folder = request.folder.empty() ? folder_of(request.attentions) : request.folder,
                  .seeds = request.seeds,
                  .sets = request.sets,
                  .synthetic = request.data.synthetic};
@@ -215,7 +216,9 @@ Suite join_suite(const Suite& planned) {
     throw Error(fmt::format("{} is not the file of a suite ({})", (out / kSuiteFile).string(),
                             error.what()));
   }
+  check_folder(held, planned.request, out / kSuiteFile);
   Suite suite = plan_suite(planned.request, held.fraction.value_or(1));
+  suite.request.folder = held.folder;
   const std::string different = suite_differences(file, suite_json(suite));
   if (!different.empty()) {
     if (!different.starts_with("--")) check_kept(planned.request.changed, out);
@@ -241,13 +244,13 @@ OpenedSuite open_suite(const Suite& planned, Resume resume, int64_t threads_give
   const host::FolderLock lock =
       host::FolderLock::wait(out, host::FolderLock::kName, "the plan in " + out.string());
   const fs::path path = out / kSuiteFile;
-  if (fs::exists(out / kTuneFile)) {
-    throw Error(
-        fmt::format("{} holds a search of lra tune, whose runs are none of a suite; choose "
-                    "another --out folder",
-                    out.string()));
-  }
   if (!fs::exists(path)) {
+    if (fs::exists(out / kTuneFile)) {
+      throw Error(
+          fmt::format("{} holds a search of lra tune, whose runs are not a suite's; choose "
+                      "another --out folder",
+                      out.string()));
+    }
     Suite suite = planned;
     const double limit = planned.request.max_hours;
     if (limit > 0) {

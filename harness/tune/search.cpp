@@ -217,13 +217,13 @@ void add_cost(TuneFile& file) {
 Search plan_search(TuneRequest request) {
   check_attentions(request.attentions);
   check_once("--seeds", request.seeds);
-  if (fs::exists(request.out / kSuiteFile)) {
+  const fs::path path = request.out / kTuneFile;
+  if (fs::exists(request.out / kSuiteFile) && !fs::exists(path)) {
     throw Error(
-        fmt::format("{} holds a suite, whose runs are none of a search; choose another "
+        fmt::format("{} holds a suite, whose runs are not a search's; choose another "
                     "--out folder",
                     request.out.string()));
   }
-  const fs::path path = request.out / kTuneFile;
   std::optional<TuneFile> held;
   if (fs::exists(path)) {
     held = read_tune_file(path);

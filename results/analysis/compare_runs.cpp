@@ -1,5 +1,4 @@
 #include "results/analysis/compare_runs.h"
-#include "results/analysis/compare_sides.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,6 +11,7 @@
 
 #include "attention_variants/base/text.h"
 #include "results/analysis/changed_settings.h"
+#include "results/analysis/compare_sides.h"
 #include "results/analysis/contract_notes.h"
 #include "results/analysis/identities.h"
 #include "results/analysis/standings.h"

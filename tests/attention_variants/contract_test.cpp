@@ -195,6 +195,7 @@ enum class Fault {
   float32_inside_and_wrong_gradient,
   float32_softmax,
   curved,
+  small_parameter,
   curved_and_depends_on_length,
   nan_always,
 };
@@ -206,6 +207,8 @@ class Faulty : public ProjectedAttention {
       : ProjectedAttention(context), fault_(fault) {
     if (fault == Fault::unused_parameter)
       register_parameter("unused", torch::ones({context.head_dim}));
+    if (fault == Fault::small_parameter)
+      scale_ = register_parameter("scale", torch::full({1}, 1e-6));
     if (fault == Fault::unregistered_table) table_ = torch::randn({context.head_dim});
   }
 
@@ -260,6 +263,7 @@ class Faulty : public ProjectedAttention {
     torch::Tensor out = torch::matmul(weights, v);
     if (fault_ == Fault::wrong_past_one_block && past)
       out = out + 1e-6 * v_given.mean(std::vector<int64_t>{0, 2}, /*keepdim=*/true);
+    if (scale_.defined()) out = out + scale_.to(out.scalar_type()) * v;
     const bool by_length = fault_ == Fault::curved_and_depends_on_length;
     if (fault_ == Fault::curved || by_length) out = out + 0.01 * (300 * v).sin();
     if (fault_ == Fault::depends_on_length || by_length) out = out + 1e-6 / static_cast<double>(n);
@@ -284,7 +288,7 @@ class Faulty : public ProjectedAttention {
 
  private:
   const Fault fault_;
-  torch::Tensor table_;
+  torch::Tensor table_, scale_;
 };
 
 ContractSubject faulty(Fault fault) {
@@ -380,9 +384,10 @@ TEST(ContractClauses, AllHoldInFloat32Inside) {
   EXPECT_EQ(failing(faulty(Fault::float32_softmax)), Names{});
 }
 
-// Curvature is no lack of digits.
+// Curvature is no lack of digits, nor is a small parameter.
 TEST(ContractClauses, AreAsStrictWhereAFunctionIsCurved) {
   using Names = std::vector<std::string>;
+  EXPECT_EQ(failing(faulty(Fault::small_parameter)), Names{});
   EXPECT_EQ(failing(faulty(Fault::curved)), Names{});
   EXPECT_EQ(failing(faulty(Fault::curved_and_depends_on_length)), Names{"length invariance"});
 }

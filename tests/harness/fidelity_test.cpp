@@ -454,14 +454,14 @@ TEST_F(FidelityCommand, ACellThatCrashedIsToldAndTriedAgain) {
       "--length",     "16",
       "--trials",     "1",
       "--attentions", "torchscript:" LRA_SOURCE_DIR "/tests/fixtures/torchscript-wrong_shape.pt"};
-  for (const size_t lines : {1, 2}) {
+  for (int call = 0; call < 2; ++call) {
     const ProgramResult result = fidelity(words);
     EXPECT_EQ(result.status, 1) << result.err;
     EXPECT_NE(result.err.find("1 cell(s) were not measured, and the same command tries them again"),
               std::string::npos)
         << result.err;
     const std::string text = read_file(out_);
-    EXPECT_EQ(static_cast<size_t>(std::ranges::count(text, '\n')), lines);
+    EXPECT_EQ(std::ranges::count(text, '\n'), 1) << "the later in place of the earlier";
   }
 }
 

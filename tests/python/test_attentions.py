@@ -1,9 +1,11 @@
 """lra.attention: modules of torch. pytest, or python3 -m unittest."""
 
 import copy
+import gc
 import json
 import pickle
 import unittest
+import weakref
 from unittest import mock
 
 import lra  # first: where torch is incomplete, it says so, and the tests are skipped
@@ -305,6 +307,17 @@ class Attentions(unittest.TestCase):
     def test_is_not_traced(self):
         with self.assertRaisesRegex(lra.Error, "cannot be traced"):
             torch.jit.trace(self.made("linear"), inputs(), check_trace=False)
+
+    def test_is_freed_where_nothing_holds_it(self):
+        layer = self.made("performer")
+        layer(*inputs())
+        gc.disable()
+        try:
+            held = [weakref.ref(layer), weakref.ref(next(layer.parameters()))]
+            del layer
+            self.assertEqual([one() for one in held], [None, None])
+        finally:
+            gc.enable()
 
     def test_an_export_is_refused_and_leaves_the_layer(self):
         layer, x = self.made("linear"), inputs()

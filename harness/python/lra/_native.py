@@ -38,23 +38,26 @@ class NativeModule(nn.Module):
         super().__init__()
         self._native = native
         self._native_mode = self.training  # of the C++ module
-        self._places: list[tuple[nn.Module, str, str, torch.Tensor]] = []
-        self._parts: list[tuple[nn.Module, str, nn.Module]] = []
+        # Of owners by their paths: a reference to this one would keep it until the next collection.
+        self._places: list[tuple[str, str, str, torch.Tensor]] = []
+        self._parts: list[tuple[str, str, nn.Module]] = []
         for path, tensor, trained in native.tensors():
             owner: nn.Module = self
             *folders, name = path.split(".")
-            for folder in folders:
+            for i, folder in enumerate(folders):
                 if folder not in owner._modules:
-                    owner.add_module(folder, Part())
-                    self._parts.append((owner, folder, owner._modules[folder]))  # type: ignore[arg-type]
+                    part = Part()
+                    owner.add_module(folder, part)
+                    self._parts.append((".".join(folders[:i]), folder, part))
                 owner = owner._modules[folder]  # type: ignore[assignment]
+            place = ".".join(folders)
             if trained:
                 tensor._is_param = True  # to nn.Module it is a Parameter then
                 owner.register_parameter(name, tensor)
-                self._places.append((owner, "_parameters", name, tensor))
+                self._places.append((place, "_parameters", name, tensor))
             else:
                 owner.register_buffer(name, tensor)
-                self._places.append((owner, "_buffers", name, tensor))
+                self._places.append((place, "_buffers", name, tensor))
 
     def __copy__(self):
         # Its tensors would be those of this one, of which the C++ module has a set of its own.
@@ -73,18 +76,25 @@ class NativeModule(nn.Module):
                 part = owner.get_submodule(folder)
                 if (place_of := tuple(folders[: i + 1])) not in known:
                     known.add(place_of)
-                    self._parts.append((owner, folder, part))
+                    self._parts.append((".".join(folders[:i]), folder, part))
                 owner = part
             kind = "_parameters" if trained else "_buffers"
-            place: dict[str, Any] = getattr(owner, kind)
-            value = place[name]
+            held: dict[str, Any] = getattr(owner, kind)
+            value = held[name]
             tensor.data = value.data
             tensor.requires_grad_(value.requires_grad)
             tensor.grad = value.grad
             if trained:
                 tensor._is_param = True
-            place[name] = tensor
-            self._places.append((owner, kind, name, tensor))
+            held[name] = tensor
+            self._places.append((".".join(folders), kind, name, tensor))
+
+    def _owner(self, path: str) -> nn.Module | None:
+        """The part of that path as it is now; "" is this layer."""
+        owner: nn.Module | None = self
+        for folder in path.split(".") if path else ():
+            owner = None if owner is None else owner._modules.get(folder)
+        return owner
 
     def _keep_tensors(self) -> None:
         """The C++ module computes with its own tensors: others in their places would do nothing.
@@ -98,8 +108,9 @@ class NativeModule(nn.Module):
             )
         if self._native_mode != self.training:
             self.train(self.training)
-        for owner, name, part in self._parts:
-            if owner._modules.get(name) is not part:
+        for path, name, part in self._parts:
+            owner = self._owner(path)
+            if owner is None or owner._modules.get(name) is not part:
                 raise _lra.Error(
                     f"{name} was replaced by another module, which would do nothing; change its "
                     "tensors by copy_(), or put a layer of your own around this one"
@@ -109,18 +120,18 @@ class NativeModule(nn.Module):
                     f"{name} was put into {'training' if part.training else 'evaluation'} mode "
                     "alone, which would do nothing; call train() or eval() of the whole layer"
                 )
-        for owner, kind, name, tensor in self._places:
-            if getattr(owner, kind).get(name) is not tensor:
+        for path, kind, name, tensor in self._places:
+            if getattr(self._owner(path), kind).get(name) is not tensor:
                 raise _lra.Error(
                     f"{name} was replaced by another tensor, which would do nothing; copy_() into it"
                 )
 
     def _apply(self, fn, recurse=True):
         super()._apply(fn, recurse)
-        for owner, kind, name, tensor in self._places:
-            place = getattr(owner, kind)
-            moved = place[name]
-            if moved is not tensor:  # buffers are replaced
+        for path, kind, name, tensor in self._places:
+            place = getattr(self._owner(path), kind, {})
+            moved = place.get(name)
+            if moved is not None and moved is not tensor:  # buffers are replaced
                 tensor.data = moved.data
                 place[name] = tensor
         return self

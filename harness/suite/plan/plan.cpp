@@ -23,8 +23,8 @@ Totals totals_of(const std::vector<Prediction>& predictions, int64_t jobs) {
   Totals totals;
   std::vector<double> pending;
   for (const Prediction& p : predictions) {
-    (is_open(p) ? totals.pending : totals.ended) += 1;
-    if (is_open(p) && !p.left) ++totals.unknown;
+    (p.open ? totals.pending : totals.ended) += 1;
+    if (p.open && !p.left) ++totals.unknown;
     if (p.second_alone) ++totals.second_alone;
     totals.whole += p.seconds.value_or(0);
     totals.left += p.left.value_or(0);

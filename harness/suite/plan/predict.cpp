@@ -97,11 +97,12 @@ class Predictor {
            .seconds = result.seconds(),
            .left = 0,
            .memory_mib = result.training.most_memory_mib(),
-           .from = "its own run"};
+           .from = "its own run",
+           .open = false};
       if (status == Status::ok || status == Status::diverged) return p;
-      if (is_retryable(*status)) p = {.status = *status, .memory_mib = p.memory_mib};
+      if (is_retryable(cell.run, *status)) p = {.status = *status, .memory_mib = p.memory_mib};
     }
-    const bool open = is_open(p);
+    const bool open = p.open;
     const auto known = rates(cell);
     if (!known) {
       if (p.from.empty()) p.from = kUnknown;
@@ -157,8 +158,6 @@ class Predictor {
 };
 
 }  // namespace
-
-bool is_open(const Prediction& p) { return p.status == Status::pending || is_retryable(p.status); }
 
 std::vector<Prediction> predict(const Suite& suite, const PredictOptions& options) {
   Predictor predictor(suite, options);

@@ -21,6 +21,7 @@ struct Prediction {
   std::optional<double> memory_mib;  // tensors at most
   std::string from;                  // what it was predicted from: "its own run", "a probe", or
                                      // "unknown"
+  bool open = true;                  // a call of the suite would run the cell
   // Nothing is known of the cell's pretraining: seconds, left and memory are of its own run alone.
   bool second_alone = false;
 };
@@ -32,9 +33,6 @@ struct PredictOptions {
   std::vector<std::filesystem::path> records;
   bool probe = false;  // measure a few training steps of what is not known, into OUT/probe.jsonl
 };
-
-/// Whether a call of the suite would run the cell.
-bool is_open(const Prediction& prediction);
 
 /// One a cell, in their order.
 std::vector<Prediction> predict(const Suite& suite, const PredictOptions& options);

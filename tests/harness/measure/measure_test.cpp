@@ -84,7 +84,6 @@ TEST(RooflineTest, TheLeastTimeIsThatOfArithmeticOrTraffic) {
   EXPECT_DOUBLE_EQ(measure::least_ms(6e9, 1e9, roofline), 6);
 }
 
-// LibTorch's library alone may be no measure of the machine: MKL on an EPYC with AVX-512.
 TEST(RooflineTest, IsMeasuredInEveryType) {
   for (const torch::Dtype dtype : {torch::kDouble, torch::kBFloat16}) {
     const Roofline roofline = measure::measure_roofline(torch::kCPU, dtype, 16 << 20, 0.01);
@@ -99,6 +98,7 @@ TEST(ProcessorsTest, OneOfEachCoreGoesFirst) {
   EXPECT_EQ(measure::one_a_core_first({3, 2, 7, 0}, core_of), (std::vector<int>{3, 7, 0, 2}));
 }
 
+// LibTorch's library alone may be no measure of the machine: MKL on an EPYC with AVX-512.
 TEST(RooflineTest, IsNotFarBelowWhatOwnProductsReach) {
   const torch::NoGradGuard no_grad;
   constexpr int64_t kRows = 8192, kIn = 512, kOut = 128;

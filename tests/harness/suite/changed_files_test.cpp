@@ -49,6 +49,27 @@ class ChangedFilesTest : public SuiteTest {
   std::string sha256_;
 };
 
+// Of a suite that is made in the folder of its file.
+class NamedFromFolderTest : public ChangedFilesTest {
+ protected:
+  void TearDown() override { fs::current_path(before_); }
+  const fs::path before_ = fs::current_path();
+};
+
+TEST_F(NamedFromFolderTest, ItGoesOnThereAlone) {
+  fs::current_path(scratch_.path());
+  const auto w = with(words("s", "torchscript:my.pt,standard"), {"--only", "1"});
+  ASSERT_EQ(run_program(w).status, 0);
+  fs::current_path("/");
+  const std::vector<std::string> bare = {"suite",    "--out",  out("s").string(),
+                                         "--resume", "--only", "1"};
+  const std::string why = "torchscript:my.pt is named from the folder " + scratch_.path().string() +
+                          ": call lra there, with --out " + out("s").string();
+  expect_refusal(bare, 1, why);
+  fs::current_path(scratch_.path());
+  EXPECT_EQ(run_program(bare).status, 0);
+}
+
 TEST_F(ChangedFilesTest, ASuiteGoesOnWithWhatItsRunsKeep) {
   ASSERT_EQ(run_program(two("whole")).status, 0);
   cut("changed");

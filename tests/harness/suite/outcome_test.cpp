@@ -89,7 +89,7 @@ TEST(SuiteOutcome, WhatAnAttentionRefusesIsUnsupported) {
   const Outcome outcome = after({.child = {.exit = kRefused}, .last_line = "lra: takes no rotary"});
   EXPECT_EQ(outcome.next, Next::fail);
   EXPECT_EQ(outcome.status, Status::unsupported);
-  EXPECT_EQ(outcome.reason, "lra: takes no rotary");
+  EXPECT_EQ(outcome.reason, "takes no rotary");
 }
 
 // Four cells at a time have less memory each than one.
@@ -99,7 +99,7 @@ TEST(SuiteOutcome, WhatDidNotFitBesideOthersIsTriedAloneAgain) {
   result.status = Status::oom;
   result.config = json::object();
   write_json(scratch.path() / kResultFile, make_result(result));
-  append_try(scratch.path(), {.sharing = 4, .ended = "oom"});
+  append_try(scratch.path(), {.sharing = 4, .seconds = 60, .ended = "oom"});
   Suite suite;
   suite.cells.push_back({.config = {}, .sets = {}, .run = scratch.path()});
   const auto left = [&](int64_t sharing) {
@@ -109,7 +109,11 @@ TEST(SuiteOutcome, WhatDidNotFitBesideOthersIsTriedAloneAgain) {
   };
   EXPECT_EQ(left(4), 0u);
   EXPECT_EQ(left(2), 1u);
-  append_try(scratch.path(), {.sharing = 2, .ended = "oom"});
+  EXPECT_EQ(open_cells(suite), std::vector<size_t>{0}) << "plan and submit say so, too";
+  EXPECT_TRUE(may_go_again(scratch.path(), Status::oom, /*timeout=*/61, /*sharing=*/1));
+  EXPECT_FALSE(may_go_again(scratch.path(), Status::oom, /*timeout=*/60, /*sharing=*/1))
+      << "its time is over";
+  append_try(scratch.path(), {.sharing = 2, .seconds = 60, .ended = "oom"});
   EXPECT_EQ(left(2), 0u) << "it had as much";
 }
 

@@ -307,7 +307,7 @@ TEST_F(TuneTest, RefusesWithOneLineThatHelps) {
   const fs::path suite = out("suite");
   fs::create_directories(suite);
   write_file(suite / "suite.json", "{}");
-  expect_refusal(words("suite", grid, {}), 1, "holds a suite, whose runs are none of a search");
+  expect_refusal(words("suite", grid, {}), 1, "holds a suite, whose runs are not a search's");
   // Settings of a protocol's own that train one attention for longer, or on more at a time.
   const std::string own = (scratch_.path() / "own.json").string();
   const auto with_entry = [&](const json& training) {
