@@ -193,9 +193,13 @@ void compare_seeds(RunComparison& c) {
       c.rank_sum = stats::rank_sum_p(ranked(c.a), ranked(c.b));
       c.above = stats::share_above(ranked(c.a), ranked(c.b));
     }
+    const bool finished_all = c.a.learned.learned == c.a.runs.size() &&
+                              c.b.learned.learned == c.b.runs.size();  // and others diverged
     c.notes.push_back(fmt::format(
-        "WARNING: {}{}: the means differ by which runs learned {}, not by how well",
-        learning.text(), c.fisher ? "" : " show no difference of the attentions", c.task));
+        "WARNING: {}{}{}", learning.text(), c.fisher ? "" : " show no difference of the attentions",
+        finished_all
+            ? ""
+            : fmt::format(": the means differ by which runs learned {}, not by how well", c.task)));
   } else if (c.a.runs.size() < 2 || c.b.runs.size() < 2) {
     c.notes.emplace_back(
         "of a single run the intervals hold the sampling of the test set alone: another seed may "

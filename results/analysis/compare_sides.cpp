@@ -55,7 +55,21 @@ void compare_costs(RunComparison& c) {
     return a && b ? std::optional(*a / *b) : std::nullopt;
   };
   c.time_ratio = ratio(c.b, c.a, &TrainingCost::steps_per_second);
-  c.memory_ratio = ratio(c.a, c.b, &TrainingCost::peak_memory_mib);
+  std::set<bool> peaks;
+  std::vector<const Result*> runs = c.a.runs;
+  runs.insert(runs.end(), c.b.runs.begin(), c.b.runs.end());
+  for (const Result* r : runs) {
+    if (r->training.peak_memory_mib) peaks.insert(peak_holds_evaluations(*r));
+  }
+  if (peaks.size() > 1) {
+    c.notes.emplace_back(
+        "memory is not compared: the peaks of some runs hold evaluations, as older records have "
+        "it");
+  } else {
+    c.memory_ratio = ratio(c.a, c.b, &TrainingCost::peak_memory_mib);
+  }
+  if (const std::string mixed = mixed_programs(runs); !mixed.empty() && c.time_ratio)
+    c.notes.push_back("not all trained by one program: " + mixed);
   if (c.time_ratio && !load_known)
     c.notes.emplace_back(
         "what else ran while these trained is not known: the speeds may say as much of that");

@@ -53,6 +53,9 @@ std::string mixed_methods(std::span<const Profile* const> cells) {
   for (const Profile* p : cells) {
     if (!p->package.empty() || p->status != Status::ok) continue;
     for (const auto& [name, value] : method_of(*p)) values[name].insert(value);
+    const auto commit = p->software.find("commit");
+    const bool known = commit != p->software.end() && commit->is_string();
+    values["this program's commits"].insert(known ? commit->get<std::string>() : "not known");
   }
   std::vector<std::string> mixed;
   for (const auto& [name, of_name] : values) {

@@ -1,5 +1,6 @@
 #include "results/analysis/scores.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -56,7 +57,8 @@ std::optional<Score> score_of(const AccuracyCells& cells, const std::vector<std:
       here = true;
       if (const auto samples = speed_of(*r)) speeds.push_back(*samples);
       noisy |= r->training.noisy();
-      if (r->training.peak_memory_mib) memories.push_back(*r->training.peak_memory_mib);
+      if (r->training.peak_memory_mib && knows_threads(*r))
+        memories.push_back(*r->training.peak_memory_mib);
     }
     if (!here) return std::nullopt;
     accuracies.push_back(it->second.estimate());
@@ -85,9 +87,21 @@ std::vector<ScoreGroup> score_groups(std::span<const Result> results) {
       rows.insert(key.first);
       for (const Result* r : cell.ok) machines[machine_setting_text(*r)] = r->training.sharing > 1;
     }
+    std::vector<std::string> incomplete;
+    for (const std::string& row : rows) {
+      const bool whole = std::ranges::all_of(tasks, [&](const std::string& task) {
+        const auto cell = cells.find({row, task});
+        return cell != cells.end() && !cell->second.ok.empty();
+      });
+      if (!whole) incomplete.push_back(row);
+    }
     for (const auto& [machine, shared] : machines) {
-      ScoreGroup group{
-          .recipe = recipe, .machine = machine, .shared = shared, .tasks = tasks, .rows = {}};
+      ScoreGroup group{.recipe = recipe,
+                       .machine = machine,
+                       .shared = shared,
+                       .tasks = tasks,
+                       .rows = {},
+                       .incomplete = incomplete};
       for (const std::string& row : rows) {
         if (const auto score = score_of(cells, tasks, row, machine)) group.rows[row] = *score;
       }

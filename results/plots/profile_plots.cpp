@@ -1,6 +1,8 @@
 // Time and memory against length, as plots.
 #include <fmt/format.h>
 
+#include <map>
+
 #include "results/analysis/profile_cells.h"
 #include "results/plots/plots.h"
 #include "results/tables/profile_table.h"
@@ -25,6 +27,12 @@ std::vector<PlotSeries> series_of(const ProfileGroup& group, std::span<const Pub
                                   Quantity quantity) {
   std::vector<PlotSeries> all;
   PlotSeries noisy{.name = "~ noisy", .points = {}, .style = PlotStyle::rings};
+  std::map<std::string, size_t> foreign;  // series so far, by attention
+  const auto add = [&](PlotSeries series) {
+    if (series.points.empty()) return;
+    if (series.dashed || series.dotted) series.variant = ++foreign[series.attention];
+    all.push_back(std::move(series));
+  };
   for (const auto& [name, cells] : group.rows) {
     PlotSeries series{.name = name,
                       .points = {},
@@ -39,7 +47,7 @@ std::vector<PlotSeries> series_of(const ProfileGroup& group, std::span<const Pub
       series.points.push_back(*at);
       if (quantity == Quantity::time && !p->noisy.empty()) noisy.points.push_back(*at);
     }
-    if (!series.points.empty()) all.push_back(std::move(series));
+    add(std::move(series));
   }
   for (const Published& reference : references) {
     if (!reference.cost || !comparable(*reference.cost, *group.front)) continue;
@@ -47,14 +55,14 @@ std::vector<PlotSeries> series_of(const ProfileGroup& group, std::span<const Pub
     for (const PublishedCost::Row& row : cost.rows) {
       PlotSeries series{.name = fmt::format("{}, published ({})", row.name, cost.machine),
                         .points = {},
-                        .dashed = true,
+                        .dotted = true,
                         .attention = row.variant.name};
       for (size_t i = 0; i < cost.lengths.size(); ++i) {
         const double y = quantity == Quantity::time ? row.time[i] : row.memory[i];
         if (group.lengths.contains(cost.lengths[i]) && y > 0)
           series.points.push_back({static_cast<double>(cost.lengths[i]), y, y, y});
       }
-      if (!series.points.empty()) all.push_back(std::move(series));
+      add(std::move(series));
     }
   }
   if (!noisy.points.empty()) all.push_back(std::move(noisy));

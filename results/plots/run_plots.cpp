@@ -115,7 +115,7 @@ void append_published(const Published& reference, const std::string& task, const
     series.push_back(
         {.name = fmt::format("{}, published (test)", name),
          .points = {{0, *percent, *percent, *percent}, {last, *percent, *percent, *percent}},
-         .dashed = true,
+         .dotted = true,
          .style = PlotStyle::line,
          .attention = name});
   }

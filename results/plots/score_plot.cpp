@@ -8,7 +8,9 @@
 
 #include "results/analysis/scores.h"
 #include "results/plots/plots.h"
+#include "results/plots/recipe_title_lines.h"
 #include "results/print/table.h"
+#include "results/print/terminal.h"
 
 namespace lra {
 namespace {
@@ -48,6 +50,36 @@ Circles circles_of(const ScoreGroup& group) {
   return circles;
 }
 
+// The attentions that have no circle, and why.
+std::string left_out(const ScoreGroup& group, const Circles& circles) {
+  std::vector<std::string> rows;
+  for (const auto& [row, score] : group.rows) {
+    if (!circles.contains(row))
+      rows.push_back(fmt::format("{} (no {} on record)", row,
+                                 score.speed ? "peak memory" : "speed that compares"));
+  }
+  for (const std::string& row : group.incomplete)
+    rows.push_back(fmt::format("{} (not all tasks)", row));
+  return rows.empty() ? "" : fmt::format("left out: {}", fmt::join(rows, ", "));
+}
+
+// The lines above the picture, `areas` the last but for what is left out.
+std::vector<std::string> title_of(const ScoreGroup& group, const Circles& circles,
+                                  const std::string& areas) {
+  const std::vector<std::string>& tasks = group.tasks;
+  std::vector<std::string> lines = {
+      tasks.size() == 1 ? tasks[0] + ": accuracy, speed and memory of training"
+                        : fmt::format("Average accuracy over {} tasks, speed and memory of "
+                                      "training",
+                                      tasks.size())};
+  for (const std::string& text :
+       {recipe_title(group.recipe), group.machine, areas, left_out(group, circles)}) {
+    if (text.empty()) continue;
+    for (std::string& line : wrapped(text, kTitleLetters)) lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
 Plot score_plot(const std::string& name, const ScoreGroup& group, const Circles& circles) {
   const std::vector<std::string>& tasks = group.tasks;
   PlotRange speeds{1e15, 0}, percents{100, 0}, memories{1e15, 0};
@@ -64,13 +96,9 @@ Plot score_plot(const std::string& name, const ScoreGroup& group, const Circles&
   const bool noisy =
       std::ranges::any_of(circles, [](const auto& circle) { return circle.second.noisy; });
   Plot plot{.name = name,
-            .title = {one ? tasks[0] + ": accuracy, speed and memory of training"
-                          : fmt::format("Average accuracy over {} tasks, speed and memory of "
-                                        "training",
-                                        tasks.size()),
-                      recipe_title(group.recipe), group.machine,
-                      fmt::format("area of a circle: peak memory of training, {} to {} MiB",
-                                  short_number(memories.low), short_number(memories.high))},
+            .title = title_of(group, circles,
+                              fmt::format("area of a circle: peak memory of training, {} to {} MiB",
+                                          short_number(memories.low), short_number(memories.high))),
             .x_title = std::string("training speed, samples/s") + (noisy ? " (~: noisy)" : ""),
             .y_title = one ? "test accuracy, % (95 % interval)"
                            : "average test accuracy, % (95 % interval)",

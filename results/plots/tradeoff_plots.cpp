@@ -124,9 +124,8 @@ Plot tradeoff_plot(const std::string& name, const char* cost_title, std::vector<
 
 std::vector<std::string> recipe_title_lines(const std::string& what, const RecipeGroup& group,
                                             const std::string& task) {
-  constexpr size_t kLetters = 84;
   std::vector<std::string> lines{what};
-  for (std::string& line : wrapped(recipe_text(group, {task}), kLetters))
+  for (std::string& line : wrapped(recipe_text(group, {task}), kTitleLetters))
     lines.push_back(std::move(line));
   return lines;
 }
@@ -143,7 +142,7 @@ std::vector<Plot> tradeoff_plots(std::span<const Result> results) {
         if (rows.size() < 2) return;
         auto lines =
             recipe_title_lines(fmt::format("{}: accuracy against {}", task, title), group, task);
-        lines.push_back(machine);
+        for (std::string& line : wrapped(machine, kTitleLetters)) lines.push_back(std::move(line));
         plots.push_back(tradeoff_plot(fmt::format("tradeoff-{}-{}", count, name), title,
                                       std::move(lines), rows));
       };

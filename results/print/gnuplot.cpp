@@ -32,6 +32,8 @@ constexpr std::array<std::string_view, 8> kPalette = {"#000000", "#c48600", "#40
 constexpr size_t kColours = kPalette.size();
 
 std::string style_text(const PlotSeries& series, bool bars) {
+  const bool line = series.style == PlotStyle::line || (series.style == PlotStyle::marked && !bars);
+  if (line && series.points.size() == 1) return "1:2 with points pointsize 0.8 pointtype 7";
   switch (series.style) {
     case PlotStyle::circle:
       return "1:2:3:4 with yerrorbars linewidth 1.2 pointsize 0.4";
@@ -75,14 +77,15 @@ std::string data_lines(const PlotSeries& series) {
 std::string look_text(const PlotSeries& series, size_t i, bool bars) {
   const size_t round = i / kColours;
   std::string text;
-  if (series.dashed) text += " dashtype 3";
+  if (series.dashed || series.dotted) text += series.dotted ? " dashtype 3" : " dashtype 2";
   if (series.style == PlotStyle::steps || series.style == PlotStyle::rings) return text;
   const bool marks =
       series.style == PlotStyle::points || (series.style == PlotStyle::marked && bars);
   text += fmt::format(" linecolor {}", i % kColours + 1);
-  if (marks) text += fmt::format(" pointtype {}", 1 + (i + 3 * round) % 15);
+  if (marks) text += fmt::format(" pointtype {}", 1 + (i + 3 * round + 4 * series.variant) % 15);
   if (series.style == PlotStyle::circle) text += " pointtype 7";
-  if (round > 0 && !series.dashed) text += fmt::format(" dashtype {}", round + 1);
+  // Behind solid, and those of packages and papers.
+  if (round > 0 && !series.dashed && !series.dotted) text += fmt::format(" dashtype {}", round + 3);
   return text;
 }
 

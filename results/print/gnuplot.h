@@ -25,10 +25,12 @@ enum class PlotStyle {
 struct PlotSeries {
   std::string name;
   std::vector<std::array<double, 4>> points;  // x, y, and the ends of y's interval
-  bool dashed = false;                        // a published or otherwise foreign one
+  bool dashed = false;                        // of another package
+  bool dotted = false;                        // published
   PlotStyle style = PlotStyle::marked;
   std::string attention = {};           // whose it is, which decides the colour; "" = its name
   std::optional<size_t> look = {};      // place among colours and symbols; absent: that in the plot
+  size_t variant = 0;                   // of several dashed or dotted ones of one attention
   double radius = 0;                    // of a circle, as a part of the picture's width
   std::optional<std::string> key = {};  // its text in the key, "" = not there; absent: its name
 };

@@ -1,5 +1,8 @@
 // What decides the costs of a run, in words.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <set>
 
 #include "results/records/json_line.h"
 #include "results/records/result.h"
@@ -7,12 +10,18 @@
 
 namespace lra {
 
+bool peak_holds_evaluations(const Result& result) {
+  return result.training.peak_memory_mib && !result.training.evaluation_peak_memory_mib;
+}
+
 bool knows_threads(const Result& result) {
   return result.training.threads || !result.machine.gpu.empty();
 }
 
 std::string machine_setting_text(const Result& result) {
   std::string text = machine_text(result.machine);
+  const bool cpu = result.machine.gpu.empty();
+  if (cpu && !result.machine.processor_model.empty()) text += ", " + result.machine.processor_model;
   const TrainingCost& cost = result.training;
   if (cost.threads) {
     text += fmt::format(", {} thread{}", *cost.threads, *cost.threads == 1 ? "" : "s");
@@ -30,12 +39,29 @@ std::string machine_setting_text(const Result& result) {
   };
   const json kernels = setting("/kernels"), part = setting("/training/micro_batch");
   const std::string used =
-      kernels == "reference"
-          ? "reference"
-          : cpu_kernels(result.software, result.machine.gpu.empty() ? "cpu" : "cuda");
+      kernels == "reference" ? "reference" : cpu_kernels(result.software, cpu ? "cpu" : "cuda");
   if (!used.empty()) text += ", kernels " + used;
+  // Of records before they say their kernels.
+  const std::string capability = cpu_capability(result.software, cpu ? "cpu" : "cuda");
+  if (used.empty() && !capability.empty()) text += ", LibTorch's " + capability;
   if (part.is_number() && part > 0) text += ", batch in parts of " + json_line(part);
   return text;
+}
+
+std::string mixed_programs(std::span<const Result* const> runs) {
+  std::vector<std::string> mixed;
+  for (const auto& [word, what] : {std::pair("torch", "torch"),
+                                   {"denormals", "denormals"},
+                                   {"commit", "this program's commits"}}) {
+    std::set<std::string> values;
+    for (const Result* r : runs) {
+      const auto it = r->software.find(word);
+      values.insert(it != r->software.end() && it->is_string() ? it->get<std::string>()
+                                                               : "not known");
+    }
+    if (values.size() > 1) mixed.push_back(fmt::format("{} {}", what, fmt::join(values, " and ")));
+  }
+  return fmt::format("{}", fmt::join(mixed, ", "));
 }
 
 }  // namespace lra

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -206,6 +207,14 @@ PretrainingRecord parse_pretraining_record(const json& value);
 /// configuration says so. Costs compare where it is equal and threads are known; ", threads not
 /// known" where they are not.
 std::string machine_setting_text(const Result& result);
+
+/// "torch 2.11.0 and 2.4.0, this program's commits ...": in what the runs' programs differ that may
+/// make one faster; "" where in nothing.
+std::string mixed_programs(std::span<const Result* const> runs);
+
+/// Whether its peak of memory holds evaluations, as in records before those had a peak of their
+/// own.
+bool peak_holds_evaluations(const Result& result);
 
 /// False of a record of before on a CPU: its speed compares with none.
 bool knows_threads(const Result& result);

@@ -24,7 +24,9 @@ struct CpuMark {
 };
 
 constexpr const char* kKernelsNote =
-    "other sets of the CPU's kernels have tables of their own; a package's rows stand in each";
+    "other sets of the CPU's kernels have tables of their own; a package's rows stand in those "
+    "that its "
+    "file has rows for";
 
 constexpr CpuMark kCpuMarks[] = {{&SetupMarks::kernels, "kernels", true, kKernelsNote},
                                  {&SetupMarks::capability, "LibTorch's", true, kKernelsNote},
@@ -158,7 +160,20 @@ size_t known_values(std::span<const SetupMarks> marks, const CpuMark& mark) {
   return values.size();
 }
 
-// The members of a group by a mark.
+// The values of a mark that rows of this program have in each file.
+std::map<std::string, std::set<std::string>> values_by_file(const CpuMark& mark,
+                                                            const SetupGroup& group,
+                                                            std::span<const SetupMarks> marks) {
+  std::map<std::string, std::set<std::string>> values;
+  for (const size_t member : group.members) {
+    if (!is_without(marks[member], mark))
+      values[marks[member].file].insert(marks[member].*mark.field);
+  }
+  return values;
+}
+
+// The members of a group by a mark. A package was measured beside the rows of its file, if there
+// are any.
 std::vector<SetupGroup> groups_by(const CpuMark& mark, const SetupGroup& group,
                                   std::span<const SetupMarks> marks) {
   std::set<std::string> values;  // "" where a record does not say it
@@ -166,15 +181,19 @@ std::vector<SetupGroup> groups_by(const CpuMark& mark, const SetupGroup& group,
     if (!is_without(marks[member], mark)) values.insert(marks[member].*mark.field);
   }
   if (values.empty()) return {group};
+  const auto by_file = values_by_file(mark, group, marks);
+  const auto belongs = [&](size_t member, const std::string& value) {
+    if (!is_without(marks[member], mark)) return marks[member].*mark.field == value;
+    const auto beside = by_file.find(marks[member].file);
+    return beside == by_file.end() || beside->second.contains(value);
+  };
   std::vector<SetupGroup> groups;
   for (const std::string& value : values) {
     SetupGroup one = group;
     one.cpu += fmt::format("{}{} {}", one.cpu.empty() ? "" : ", ", mark.name,
                            value.empty() ? "not known" : value);
     if (std::ranges::count(one.notes, mark.note) == 0) one.notes.emplace_back(mark.note);
-    std::erase_if(one.members, [&](size_t member) {
-      return !is_without(marks[member], mark) && marks[member].*mark.field != value;
-    });
+    std::erase_if(one.members, [&](size_t member) { return !belongs(member, value); });
     groups.push_back(std::move(one));
   }
   return groups;

@@ -42,8 +42,8 @@ struct SetupGroup {
 /// the group that holds one of its cells under the same settings, else of the only one there is,
 /// unless that holds one of its cells under other settings; and where there are several, of a group
 /// that knows none. What does not say its kernels is of the only set there is, and where there are
-/// several of a group that knows none; what uses none is of each that has its values. So with the
-/// other two.
+/// several of a group that knows none; what uses none is of each that has its values, and rows of
+/// its file if that has any. So with the other two.
 std::vector<SetupGroup> setup_groups(std::span<const SetupMarks> marks);
 
 /// Of two measurements of the same cell: "kernels avx2 before, avx512 now", likewise of LibTorch's

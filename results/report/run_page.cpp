@@ -83,7 +83,12 @@ Table result_table(const Result& r) {
                                  {"contract, clauses that hold", contract_text(r.contract)}});
   Baseline baseline;
   if (chance) baseline.chance = 100 * *chance;
-  if (r.data.majority) baseline.majority = 100 * *r.data.majority;
+  // Of what was tested, which may be less than the whole split.
+  if (r.predictions) {
+    baseline.majority = 100 * r.predictions->majority();
+  } else if (r.data.majority) {
+    baseline.majority = 100 * *r.data.majority;
+  }
   if (!above(r, baseline))
     table.notes.push_back(fmt::format(
         "WARNING: not learned: the interval on test reaches down to {}", baseline.text()));

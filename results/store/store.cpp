@@ -236,6 +236,8 @@ Records find_records(const std::vector<std::filesystem::path>& paths) {
       for (const fs::path& file : files) read(file, /*named=*/false);
     }
   }
+  // Of two runs of a seed the first by path counts, in whatever order folders were named.
+  std::ranges::stable_sort(records.results, {}, &Result::path);
   return records;
 }
 

@@ -4,12 +4,22 @@
 
 #include "results/records/json_line.h"
 #include "results/records/result.h"
+#include "results/records/told_apart.h"
 
 namespace lra {
 namespace {
 
 constexpr const char* kNames[] = {"Landmarks on raw scores", "Landmarks on softmax attention",
                                   "Iterations of the inverse", "All approximations"};
+
+// Where times are of: the machine, its processor and the kernels.
+std::string cpu_text(const Fidelity& f) {
+  std::string text = machine_text(f.machine);
+  if (f.device != "cpu") return text;
+  if (!f.machine.processor_model.empty()) text += ", " + f.machine.processor_model;
+  const std::string kernels = cpu_kernels(f.software, f.device);
+  return kernels.empty() ? text : fmt::format("{}, kernels {}", text, kernels);
+}
 
 FidelitySetting setting_of(const Fidelity& f) {
   return {f.experiment,
@@ -23,7 +33,7 @@ FidelitySetting setting_of(const Fidelity& f) {
           f.budget,
           f.device,
           f.threads.value_or(0),
-          machine_text(f.machine)};
+          cpu_text(f)};
 }
 
 // Labels that were measured with several sets of options or number types are several rows.
@@ -83,7 +93,7 @@ std::string fidelity_setting_text(const Fidelity& f) {
       f.threads ? fmt::format(", {} thread{}", *f.threads, *f.threads == 1 ? "" : "s") : "";
   return fmt::format("length {}, {} head{} of {}, {} trial{}, seed {}, {}{}, on {}", f.length,
                      f.heads, f.heads == 1 ? "" : "s", f.head_dim, f.trials,
-                     f.trials == 1 ? "" : "s", f.seed, f.device, threads, machine_text(f.machine));
+                     f.trials == 1 ? "" : "s", f.seed, f.device, threads, cpu_text(f));
 }
 
 std::map<FidelitySetting, FidelityGroup> fidelity_groups(std::span<const Fidelity> cells) {

@@ -111,7 +111,11 @@ class Summary {
     double highest = -1;
     for (const auto& [row, estimates] : rows) {
       const stats::Estimate mean = stats::mean_of_independent(estimates);
-      if (estimates.size() < tasks || mean.value <= highest) continue;
+      if (estimates.size() < tasks || mean.value < highest) continue;
+      if (mean.value == highest) {
+        text.insert(0, row + ", ");
+        continue;
+      }
       highest = mean.value;
       text = fmt::format("{}: {:.2f} % [{:.2f}, {:.2f}]", row, mean.value, mean.ci95.low,
                          mean.ci95.high);

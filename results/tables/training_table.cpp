@@ -32,6 +32,8 @@ struct TrainingRow {
   std::optional<double> speed, tokens, memory, parameters, steps, seconds;
   std::string statuses;
   bool noisy = false, some_left_out = false;
+  std::optional<stats::Interval>
+      speeds;  // least and greatest, where seeds differ by more than 10 %
 };
 
 TrainingRow row_of_runs(const std::string& task, const std::string& name,
@@ -51,6 +53,11 @@ TrainingRow row_of_runs(const std::string& task, const std::string& name,
   const auto median = [](const std::vector<double>& values) {
     return values.empty() ? std::nullopt : std::optional(stats::quantile(values, 0.5));
   };
+  std::optional<stats::Interval> speeds;
+  if (!speed.empty()) {
+    const auto [least, greatest] = std::ranges::minmax(speed);
+    if (greatest > 1.1 * least) speeds = stats::Interval{least, greatest};
+  }
   return {.task = task,
           .name = name,
           .speed = median(speed),
@@ -61,7 +68,8 @@ TrainingRow row_of_runs(const std::string& task, const std::string& name,
           .seconds = median(seconds),
           .statuses = fmt::format("{}", fmt::join(statuses, ", ")),
           .noisy = is_noisy(members),
-          .some_left_out = runs.size() < members.size()};
+          .some_left_out = runs.size() < members.size(),
+          .speeds = speeds};
 }
 
 std::string rounded(std::optional<double> value, const char* format) {
@@ -72,15 +80,18 @@ std::string rounded(std::optional<double> value, const char* format) {
 
 std::vector<std::string> rounded_row(const TrainingRow& costs) {
   const std::string mark = costs.noisy ? "~" : "";
-  return {costs.task,
-          costs.name,
-          mark + rounded(costs.speed, "{:.3g}"),
-          mark + rounded(costs.tokens, "{:.0f}"),
-          rounded(costs.memory, "{:.1f}"),
-          rounded(costs.parameters, "{:.0f}"),
-          rounded(costs.steps, "{:.0f}"),
-          rounded(costs.seconds, "{:.0f}"),
-          costs.statuses};
+  return {
+      costs.task,
+      costs.name,
+      mark + rounded(costs.speed, "{:.3g}") +
+          (costs.speeds ? fmt::format(" [{:.3g}, {:.3g}]", costs.speeds->low, costs.speeds->high)
+                        : ""),
+      mark + rounded(costs.tokens, "{:.0f}"),
+      rounded(costs.memory, "{:.1f}"),
+      rounded(costs.parameters, "{:.0f}"),
+      rounded(costs.steps, "{:.0f}"),
+      rounded(costs.seconds, "{:.0f}"),
+      costs.statuses};
 }
 
 std::vector<Column> cost_columns() {
@@ -99,7 +110,21 @@ std::vector<Column> cost_columns() {
 struct MachineCosts {
   std::string title;
   std::vector<TrainingRow> rows;
+  std::vector<std::string> notes;  // on what does not compare
 };
+
+std::vector<std::string> notes_on(const std::vector<const Result*>& runs) {
+  std::vector<std::string> notes;
+  if (const std::string mixed = mixed_programs(runs); !mixed.empty())
+    notes.push_back("not all trained by one program: " + mixed);
+  std::set<bool> peaks;
+  for (const Result* r : runs) {
+    if (r->training.peak_memory_mib) peaks.insert(peak_holds_evaluations(*r));
+  }
+  if (peaks.size() > 1)
+    notes.emplace_back("peaks of some of these runs hold evaluations, as older records have it");
+  return notes;
+}
 
 std::vector<MachineCosts> machine_costs(const RecipeGroup& group) {
   const auto names = row_names(group);
@@ -116,9 +141,14 @@ std::vector<MachineCosts> machine_costs(const RecipeGroup& group) {
   std::vector<MachineCosts> all;
   for (const auto& [machine, rows] : machines) {
     all.push_back({.title = fmt::format("Training cost: {}, on {}", recipe_title(group), machine),
-                   .rows = {}});
-    for (const auto& [key, members] : rows)
+                   .rows = {},
+                   .notes = {}});
+    std::vector<const Result*> runs;
+    for (const auto& [key, members] : rows) {
       all.back().rows.push_back(row_of_runs(key.first, key.second, members));
+      runs.insert(runs.end(), members.begin(), members.end());
+    }
+    all.back().notes = notes_on(runs);
   }
   return all;
 }
@@ -140,6 +170,11 @@ std::vector<Table> training_tables(std::span<const Result> results) {
       for (std::string& note : recipe_notes(group, task_order(group, {})))
         table.notes.push_back(std::move(note));
       for (const TrainingRow& costs : machine.rows) table.rows.push_back(rounded_row(costs));
+      table.notes.insert(table.notes.end(), machine.notes.begin(), machine.notes.end());
+      if (std::ranges::any_of(machine.rows,
+                              [](const TrainingRow& row) { return row.speeds.has_value(); }))
+        table.notes.emplace_back(
+            "[least, greatest] steps/s over the seeds, where they differ by more than 10 %");
       if (std::ranges::any_of(machine.rows, &TrainingRow::noisy))
         table.notes.emplace_back(
             "~: others took more than 5 % of the processors' time while one of these runs trained");

@@ -20,7 +20,9 @@ namespace fs = std::filesystem;
 constexpr double kForward = 1.0 / 3;
 
 bool same_machine(const Machine& a, const Machine& b) {
-  return a.processor == b.processor && a.usable() == b.usable() && a.gpu == b.gpu;
+  const bool same_model = a.processor_model.empty() || b.processor_model.empty() ||
+                          a.processor_model == b.processor_model;
+  return a.processor == b.processor && same_model && a.usable() == b.usable() && a.gpu == b.gpu;
 }
 
 // Whether two configurations take the same time a step: sizes, batch, type, kernels, objective and

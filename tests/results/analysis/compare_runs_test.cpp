@@ -31,7 +31,8 @@ TEST(CompareRuns, OneRunASide) {
   Result a = compared_run("nystrom", 400), b = compared_run("standard", 360);
   b.training.steps_per_second = 5.0;
   b.training.peak_memory_mib = 601.0;
-  const std::vector<Result> as{a}, bs{b};
+  const std::vector<Result> as{a};
+  std::vector<Result> bs{b};
   const RunComparison c = compare_runs(as, bs);
   EXPECT_EQ(c.a.name, "nystrom");
   EXPECT_EQ(c.b.name, "standard");
@@ -46,6 +47,11 @@ TEST(CompareRuns, OneRunASide) {
   EXPECT_FALSE(c.welch);
   EXPECT_DOUBLE_EQ(*c.time_ratio, 0.5);
   EXPECT_DOUBLE_EQ(*c.memory_ratio, 0.5);
+
+  bs[0].training.evaluation_peak_memory_mib = 700;
+  const RunComparison other_peaks = compare_runs(as, bs);
+  EXPECT_FALSE(other_peaks.memory_ratio);
+  EXPECT_TRUE(contains(text_of(other_peaks), "memory is not compared: the peaks of some runs"));
 
   const std::string text = text_of(c);
   EXPECT_TRUE(contains(text, "listops: protocol lra-strict, float32, data listops aaaaaaaa"))

@@ -132,6 +132,11 @@ TEST(ProfileGroups, AreOfOneSetOfKernels) {
   cells[2].package = "torch 2.9";
   EXPECT_EQ(groups_text(cells), "a 64 b (torch 2.9) 64 | a 64 b (torch 2.9) 64 ")
       << "a package uses none of them";
+  std::vector<Profile> files = cells;
+  files[0].path = "one";
+  files[1].path = files[2].path = "two";
+  EXPECT_EQ(groups_text(files), "a 64 b (torch 2.9) 64 | a 64 ")
+      << "it was measured beside the rows of its file";
   std::vector<Profile> values = cells;
   for (size_t i = 0; i < values.size(); ++i) {
     values[i].settings_sha256 = i == 1 ? "t" : "s";

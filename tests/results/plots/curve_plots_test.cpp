@@ -73,7 +73,7 @@ TEST(CurvePlots, HoldDevAccuracyToWhatWasPublished) {
   const PlotSeries line = plots()[0].series[1];
   EXPECT_EQ(line.name, "nystrom, published (test)");
   EXPECT_EQ(line.attention, "nystrom");
-  EXPECT_TRUE(line.dashed);
+  EXPECT_TRUE(line.dotted);
   using Point = std::array<double, 4>;
   EXPECT_EQ(line.points, (std::vector<Point>{{0, 37.15, 37.15, 37.15}, {30, 37.15, 37.15, 37.15}}));
   EXPECT_EQ(plots()[1].series.size(), 1u) << "no loss was published";
@@ -134,6 +134,17 @@ TEST(CurvePlots, LongRecipesTakeSeveralLines) {
   const auto plots = curve_plots(std::vector<Result>{r});
   EXPECT_GT(plots[0].title.size(), 4u);
   for (const std::string& line : plots[0].title) EXPECT_LE(line.size(), 84u) << line;
+}
+
+// A line through one point is none.
+TEST(CurvePlots, AnEvaluationThatStandsAloneIsAPoint) {
+  Result r = plotted_run("a", 900, 1, 1);
+  add_log(r, 1, 10, 2);
+  const auto plots = curve_plots(std::vector<Result>{r});
+  ASSERT_FALSE(plots.empty());
+  ASSERT_EQ(plots[0].series.front().points.size(), 1u);
+  EXPECT_TRUE(contains(plot_script(plots[0]), "$d0 using 1:2 with points"))
+      << plot_script(plots[0]);
 }
 
 TEST(RunPlots, AreSmallAndOfOneRun) {

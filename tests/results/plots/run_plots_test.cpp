@@ -78,6 +78,7 @@ TEST(ScorePlots, ShowSpeedAndAccuracyAndMemoryAsAnArea) {
   const Plot& plot = plots[0];
   EXPECT_EQ(plot.name, "score-1");
   ASSERT_EQ(plot.series.size(), 2u) << "c did not run on text";
+  EXPECT_EQ(plot.title.back(), "left out: c (not all tasks)");
   EXPECT_EQ(plot.series[0].name, "a");
   EXPECT_NEAR(plot.series[0].points[0][0], 160, 1e-9);  // the geometric mean of 320 and 80
   EXPECT_NEAR(plot.series[0].points[0][1], 50, 1e-9);
@@ -95,6 +96,19 @@ TEST(ScorePlots, ShowSpeedAndAccuracyAndMemoryAsAnArea) {
   EXPECT_EQ(noisy.series[1].name, "b");
   EXPECT_EQ(noisy.x_title, "training speed, samples/s (~: noisy)");
   results[2].training.others.reset();
+  results.push_back(plotted_run("c", 1000, 5, 400));
+  results.back().task = "text";
+  results.back().data.fingerprint = "t";
+  results.back().config["training"]["batch"] = 32;
+  results.back().training.peak_memory_mib.reset();
+  EXPECT_EQ(score_plots(results).at(0).title.back(), "left out: c (no peak memory on record)");
+  results.back().training.peak_memory_mib = 400;
+  results.back().machine.processor = std::string(100, 'x') + " and more words";
+  for (Result& r : results) r.machine.processor = results.back().machine.processor;
+  const std::vector<std::string> lines = score_plots(results).at(0).title;
+  for (const std::string& line : lines) EXPECT_LE(line.size(), 101u) << line;
+  results.pop_back();
+  for (Result& r : results) r.machine.processor = "Xeon";
   // Machines are never mixed, and a record that does not say its batch has no speed.
   results[0].machine.cores = 64;
   EXPECT_TRUE(score_plots(results).empty());

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <sstream>
 
 #include "results/plots/plots.h"
 #include "results/report/latex_tables.h"
@@ -300,6 +302,28 @@ std::map<std::string, std::string> scripts_of(const std::vector<Plot>& plots) {
   std::map<std::string, std::string> scripts;
   for (const Plot& plot : plots) scripts[plot.name] = plot_script(plot);
   return scripts;
+}
+
+TEST(ProfilePlots, TellForeignSeriesApart) {
+  std::vector<Profile> profiles = table1_shaped();
+  for (const char* package : {"one 1.0", "two 1.0"}) {
+    for (size_t i = 0; i < 2; ++i) {
+      profiles.push_back(profiles[i]);
+      profiles.back().package = package;
+    }
+  }
+  std::set<std::string> looks;
+  size_t foreign = 0;
+  const std::string script = plot_script(profile_plots(profiles)[0]);
+  std::istringstream lines(script.substr(0, script.find("set output\n")));
+  for (std::string line; std::getline(lines, line);) {
+    const size_t dash = line.find(" dashtype ");
+    if (dash == std::string::npos) continue;
+    ++foreign;
+    looks.insert(line.substr(dash, line.find(" title") - dash));
+  }
+  EXPECT_GE(foreign, 6u) << script;
+  EXPECT_EQ(looks.size(), foreign) << script;
 }
 
 TEST(ProfilePlots, HoldTheirDataAndThePublishedRows) {

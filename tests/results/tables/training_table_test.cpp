@@ -16,8 +16,31 @@ TEST(TrainingTable, ShowsMediansOverSeeds) {
   const auto tables = training_tables(std::vector<Result>{a, b, c});
   ASSERT_EQ(tables.size(), 1u);
   EXPECT_EQ(tables[0].rows,
-            (std::vector<std::vector<std::string>>{
-                {"listops", "nystrom", "12", "655360", "300.5", "200000", "1000", "100", "ok"}}));
+            (std::vector<std::vector<std::string>>{{"listops", "nystrom", "12 [10, 99]", "655360",
+                                                    "300.5", "200000", "1000", "100", "ok"}}));
+  EXPECT_TRUE(contains(to_text(tables[0]), "[least, greatest] steps/s over the seeds"));
+  c.training.steps_per_second = 10.5;
+  EXPECT_EQ(training_tables(std::vector<Result>{a, c})[0].rows[0][2], "10.2")
+      << "they hardly differ";
+}
+
+TEST(TrainingTable, SaysWhatDoesNotCompare) {
+  Result a = example_result("nystrom"), b = example_result("linear");
+  const auto text = [&] {
+    std::string all;
+    for (const Table& table : training_tables(std::vector<Result>{a, b})) all += to_text(table);
+    return all;
+  };
+  EXPECT_FALSE(contains(text(), "not all trained by one program"));
+  a.software["torch"] = "2.4.0";
+  b.software["torch"] = "2.11.0";
+  a.training.evaluation_peak_memory_mib = 200;
+  EXPECT_TRUE(contains(text(), "not all trained by one program: torch 2.11.0 and 2.4.0"));
+  EXPECT_TRUE(contains(text(), "peaks of some of these runs hold evaluations"));
+  a.machine.processor_model = "family 25";
+  b.machine.processor_model = "family 26";
+  EXPECT_EQ(training_tables(std::vector<Result>{a, b}).size(), 2u);
+  EXPECT_TRUE(contains(text(), "on Xeon, 2 cores, 8 GiB, family 26, 1 thread"));
 }
 
 TEST(TrainingTable, NeverMixesMachines) {
