@@ -66,6 +66,16 @@ TEST_F(SuiteBudgetTest, LeavesWhatAProtocolChoseForAnAttention) {
   for (const SuiteCell& cell : grouped.cells) EXPECT_EQ(cell.config.settings.optimizer.beta2, 0.9);
 }
 
+TEST_F(SuiteBudgetTest, AnErrorNamesWhatTheProtocolHasBesideIt) {
+  const std::string error = error_text([&] {
+    planned(protocol({{"schedule", {{"warmup", 100}}}}));
+  });
+  EXPECT_NE(error.find(": tasks.listops.set, beside what protocol mine has for linear itself "
+                       "(schedule.warmup): schedule.warmup (100) should be less"),
+            std::string::npos)
+      << error;
+}
+
 TEST_F(SuiteBudgetTest, APlanAndASuiteSayWhatIsLeft) {
   const std::string path = protocol({{"optimizer", {{"lr", 0.02}}}}),
                     note =

@@ -157,6 +157,25 @@ TEST_F(SuiteSlurmTest, TakesTheCellsTriesAndThreadsThatItIsGiven) {
   }
 }
 
+TEST_F(SuiteSlurmTest, MaxHoursAreOfJobsThatRunAtATime) {
+  ASSERT_EQ(run_program(with(words("known"), {"--only", "0-1"})).status, 0);
+  const OwnPath path(bin_);
+  OwnPath::write(bin_ / "sbatch", "#!/bin/sh\necho 5\n");
+  const auto fraction = [&](const std::string& name, const std::vector<std::string>& more) {
+    auto w = words(name);
+    w.insert(w.begin() + 1, {"submit", "--slurm"});
+    const ProgramResult result =
+        run_program(with(with(w, {"--records", (out("known") / "runs").string(), "--set",
+                                  "training.steps=400000000", "--max-hours", "1"}),
+                         more));
+    EXPECT_EQ(result.status, 0) << result.err;
+    return read_json(out(name) / kSuiteFile)["cut"]["fraction"].get<double>();
+  };
+  const double one = fraction("one", {"--array-limit", "1"}), all = fraction("all", {});
+  EXPECT_GT(all, 1.05 * one) << "two cells at a time have more steps each";
+  EXPECT_LE(all, 2.05 * one);
+}
+
 TEST_F(SuiteSlurmTest, WhatSlurmRefusesIsOneLineAndLeavesNoJobs) {
   const OwnPath path(bin_);
   const ProgramResult none = run_program(submission({}));
