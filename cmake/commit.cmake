@@ -1,7 +1,9 @@
 # Writes OUT, which says of which commit SOURCE is, as a source file; left alone where it says so already, so that a build after a
 # commit compiles that one file.
 set(commit "")
-set(git git -c safe.directory=* -C ${SOURCE})  # whoever owns it
+# Whoever owns it: git before 2.38 takes safe.directory of files alone.
+file(WRITE ${OUT}.gitconfig "[safe]\n\tdirectory = *\n")
+set(git ${CMAKE_COMMAND} -E env GIT_CONFIG_GLOBAL=${OUT}.gitconfig git -C ${SOURCE})
 execute_process(COMMAND ${git} rev-parse --show-toplevel OUTPUT_VARIABLE top ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
 get_filename_component(source ${SOURCE} REALPATH)
 if(top STREQUAL source)  # and not a folder of another project's checkout

@@ -80,6 +80,9 @@ may_install() {
   sudo -n true 2>/dev/null || { (($1)) && [[ -t 0 && -t 2 && -z ${CI:-} ]]; }
 }
 
+# A proxy's, in a line to be shown.
+without_passwords() { sed 's#//[^/@ ]*@#//...@#g' <<<"$1"; }
+
 install_packages() {
   local missing all lost
   if ! command -v dpkg-query >/dev/null; then return 0; fi  # Not Debian: CMake says what it does not find.
@@ -101,7 +104,7 @@ install_packages() {
   local quietly=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive) steps step log name
   # sudo passes no proxies on.
   for name in http_proxy https_proxy no_proxy; do
-    if [[ -n ${!name:-} && ${!name} != *[[:space:]]* ]]; then quietly+=("$name=${!name}"); fi
+    if [[ -n ${as_root[*]} && -n ${!name:-} && ${!name} != *[[:space:]]* ]]; then quietly+=("$name=${!name}"); fi
   done
   local apt=("${quietly[@]}" apt-get -o DPkg::Lock::Timeout=600 -qy)
   # First what an interrupted installation left half configured.
@@ -113,8 +116,9 @@ install_packages() {
     if ! compgen -G '/var/lib/apt/lists/*Packages*' >/dev/null; then steps=("$hasty update" "${steps[@]}"); fi
   fi
   say "installing packages, by"
-  for step in "${steps[@]}"; do say "  $step"; done
+  for step in "${steps[@]}"; do say "  $(without_passwords "$step")"; done
   log=$(mktemp)
+  set -f  # Words of a step are no patterns.
   for step in "${steps[@]}"; do
     # shellcheck disable=SC2086  # No word of a step has a space.
     if $step >>"$log" 2>&1 </dev/null; then continue; fi
@@ -122,11 +126,13 @@ install_packages() {
     if [[ $step == *' update' ]]; then continue; fi
     if ((${#missing[@]} == 0)); then
       say "that failed ($log): ${without%,}; try by hand: ${as_root[*]}${as_root:+ }$by_hand"
+      set +f
       return 0
     fi
     tail -n 20 "$log" >&2
     die "could not install the packages (above: the end of $log); try by hand: ${as_root[*]}${as_root:+ }$by_hand"
   done
+  set +f
   rm -f "$log"
   did "installed packages ${all[*]}" "${as_root[*]}${as_root:+ }apt-get remove --autoremove ${all[*]}"
 }
@@ -315,11 +321,15 @@ has_cuda_packages() { [[ -f $(cuda_packages_of "$1")/include/cuda_runtime.h ]]; 
 
 # Sets cuda: the toolkit's folder, or nothing for a build without CUDA; with_cuda is none where LibTorch has none.
 choose_cuda() {
-  local version
+  local version held
   version=$(torch_cuda_of "$torch") cuda=
   if [[ -z $version ]]; then with_cuda=none; fi
   if [[ $with_cuda != on ]] || cuda=$(cuda_compiler_for "$torch"); then return; fi
   cuda=$cache/cuda
+  held=$(cat "$cuda/.complete" 2>/dev/null || true)
+  if [[ -n $held && $held != "$torch $version" && -f ${held% *}/lib/libtorch.so ]]; then
+    cuda=$cache/cuda-$(torch_version_of "$torch")  # Another checkout's is of its own LibTorch.
+  fi
   # Its libraries and headers are links into the packages that came with this torch.
   if [[ $(cat "$cuda/.complete" 2>/dev/null) == "$torch $version" && -e $cuda/lib64/libcudart.so ]]; then return; fi
   find_python || die "no python3 (3.10 or newer, with venv) to install the CUDA compiler with; install CUDA $version"
@@ -364,7 +374,7 @@ failed() {
 # configure: again whenever what it was configured from has changed; a folder that belongs to another checkout or LibTorch, or
 # that CMake chokes on, is emptied first.
 configure() {
-  local made_from fresh=no
+  local made_from fresh=no held
   made_from=$(printf '%s\n' "$torch" "$cuda" "$extra_variants" "$(c++ --version | head -n 1)" "$(mpi_compiler)" "$(torch_file "$torch")" \
     "$(compgen -G '/usr/include/python3*/Python.h' || true)")
   if [[ -f $build/build.ninja && $(cat "$build/.torch" 2>/dev/null) == "$made_from" ]] && warns_as_asked &&
@@ -374,6 +384,12 @@ configure() {
   if [[ -f $build/CMakeCache.txt ]] && ! { grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt" &&
     grep -qxF "Torch_DIR:PATH=$torch/share/cmake/Torch" "$build/CMakeCache.txt"; }; then
     say "build: $build was made from another checkout or LibTorch, making it anew"
+    empty_build
+  fi
+  # Files of another version may be older than what was made with the one before.
+  held=$(sed -n 6p "$build/.torch" 2>/dev/null || true)
+  if [[ -f $build/CMakeCache.txt && -n $held && $(sed -n 1p "$build/.torch") == "$torch" && $held != "$(torch_file "$torch")" ]]; then
+    say "build: the LibTorch in $torch is another than it was, making $build anew"
     empty_build
   fi
   if [[ ! -f $build/CMakeCache.txt ]]; then fresh=yes; fi
@@ -395,7 +411,7 @@ run_cmake() {
   # Another compiler's new warnings are no reason for a user to have no program.
   if [[ -n ${CI:-} ]]; then settings+=(-DLRA_WERROR=ON); else settings+=("-DLRA_WERROR=$werror"); fi
   # An environment's own libraries would be linked, and go with it.
-  if [[ -n ${CONDA_PREFIX:-} ]]; then settings+=("-DCMAKE_IGNORE_PREFIX_PATH=$CONDA_PREFIX"); fi
+  if [[ -n ${CONDA_PREFIX:-} ]] && command -v dpkg-query >/dev/null; then settings+=("-DCMAKE_IGNORE_PREFIX_PATH=$CONDA_PREFIX"); fi
   if [[ -n $cuda ]]; then
     settings+=("-DCUDAToolkit_ROOT=$cuda" "-DCUDA_TOOLKIT_ROOT_DIR=$cuda" "-DCMAKE_CUDA_COMPILER=$cuda/bin/nvcc")
   fi

@@ -52,6 +52,9 @@ mkdir -p "$out"
 out=$(cd "$out" && pwd)
 # What is done there stays done: it has to be of this device and this program.
 about=$(echo "device=${device%%:*}" && cat "$here/NEEDS")
+if [[ ! -e $out/.of ]] && compgen -G "$out/.done-*" >/dev/null; then
+  die "$out does not say of which device and program its results are; set OUT to another folder"
+fi
 if [[ -e $out/.of && $(cat "$out/.of") != "$about" ]]; then
   die "$out holds results of another device or program ($(head -n 1 "$out/.of")); set OUT to another folder"
 fi

@@ -63,7 +63,8 @@ void parameter_gradients(const ContractProbe& trial, ClauseReport& f) {
 // threshold, would leave where the function is smooth by a longer step, and of a shorter one
 // rounding would be left.
 double small_scale(const torch::Tensor& tensor) {
-  return std::clamp(tensor.square().mean().sqrt().item<double>(), 1e-3, 1.0);
+  const double rms = tensor.square().mean().sqrt().item<double>();
+  return rms > 0 ? std::clamp(rms, 1e-3, 1.0) : 1;
 }
 
 // Central differences along random directions, in the inputs and in the attention's own parameters.

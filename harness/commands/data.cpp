@@ -132,8 +132,8 @@ void add_show_command(CLI::App& data, const SharedOptions& options) {
 }
 
 void add_export_command(CLI::App& data, const SharedOptions& options) {
-  CLI::App* command =
-      data.add_subcommand("export", "Write prepared data back in its public format, to DIR2/TASK");
+  CLI::App* command = data.add_subcommand(
+      "export", "Write prepared ListOps or Pathfinder back in their public format, to DIR2/TASK");
   command
       ->add_option("dir", options->path,
                    "Folder given to prepare --out, or one task's folder in it")

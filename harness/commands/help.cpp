@@ -152,6 +152,7 @@ std::string bash_script(const std::vector<Followers>& all) {
     text += fmt::format("      '{}') words='{}' ;;\n", each.path, fmt::join(each.words, " "));
   return text +
          "    esac ;;\n  esac\n"
+         "  if [[ ${COMP_WORDS[0]} == ./run && $command == lra ]]; then words+=' test format'; fi\n"
          "  COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
          "}\n"
          "complete -o default -F _lra lra ./run\n";

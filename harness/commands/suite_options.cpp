@@ -19,9 +19,9 @@ void add_suite_cell_options(CLI::App& command, SuiteOptions& options) {
   command.add_option("--protocol", options.protocol, "Protocol, or a path to one")
       ->capture_default_str();
   command
-      .add_option(
-          "--budget", options.budget,
-          "smoke (minutes), quick (about an hour), paper (all of the protocol), or a path to one")
+      .add_option("--budget", options.budget,
+                  "smoke (minutes), quick (some 20 minutes on 2 cores), paper (all of the "
+                  "protocol), or a path to one")
       ->capture_default_str();
   command
       .add_option("--set", options.sets,
@@ -33,8 +33,8 @@ void add_suite_cell_options(CLI::App& command, SuiteOptions& options) {
       ->check(some_name());
   command
       .add_option("--source", options.sources,
-                  "TASK=FOLDER_OR_ARCHIVE of public data, prepared into OUT/data, for tasks that "
-                  "cannot be generated (repeatable), as text=aclImdb_v1.tar.gz")
+                  "TASK=FOLDER_OR_ARCHIVE of public data, prepared into OUT/data (repeatable), as "
+                  "text=aclImdb_v1.tar.gz")
       ->allow_extra_args(false);
   command.add_flag("--synthetic", options.synthetic,
                    "A stand-in for data that cannot be had (retrieval, of the source of text); "

@@ -91,7 +91,10 @@ bool profile_suite(const Suite& suite, const RunnerOptions& options) {
     host::say(
         "the profile did not finish; the table holds the cells it measured, and the same command "
         "with --resume measures the others");
-    write_json(failed, {{"host", host::host_name()}, {"at", host::utc_now()}}, Links::replace);
+    try {
+      write_json(failed, {{"host", host::host_name()}, {"at", host::utc_now()}}, Links::replace);
+    } catch (const std::exception&) {  // a full disk may be why it failed
+    }
     return false;
   }
   write_json(done, {{"host", host::host_name()}, {"at", host::utc_now()}, {"profile", asked}},

@@ -193,8 +193,9 @@ void compare_seeds(RunComparison& c) {
       c.rank_sum = stats::rank_sum_p(ranked(c.a), ranked(c.b));
       c.above = stats::share_above(ranked(c.a), ranked(c.b));
     }
-    const bool finished_all = c.a.learned.learned == c.a.runs.size() &&
-                              c.b.learned.learned == c.b.runs.size();  // and others diverged
+    // All that finished learned; the rest diverged.
+    const bool finished_all =
+        c.a.learned.learned == c.a.runs.size() && c.b.learned.learned == c.b.runs.size();
     c.notes.push_back(fmt::format(
         "WARNING: {}{}{}", learning.text(), c.fisher ? "" : " show no difference of the attentions",
         finished_all

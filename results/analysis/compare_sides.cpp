@@ -26,13 +26,18 @@ std::optional<double> ComparedSide::median_cost(std::optional<double> TrainingCo
 
 void compare_costs(RunComparison& c) {
   std::set<std::string> machines;
+  bool known = false, unknown_model = false;
   for (const ComparedSide* side : {&c.a, &c.b}) {
-    for (const Result* r : side->runs) machines.insert(machine_setting_text(*r));
+    for (const Result* r : side->runs) {
+      machines.insert(machine_setting_text(*r));
+      (r->machine.processor_model.empty() ? unknown_model : known) = true;
+    }
   }
   if (machines.size() > 1) {
-    c.notes.push_back(
-        fmt::format("time and memory are not compared across machines or settings: {}",
-                    fmt::join(machines, "; ")));
+    c.notes.push_back(fmt::format(
+        "time and memory are not compared across machines or settings: {}{}",
+        fmt::join(machines, "; "),
+        known && unknown_model ? " (older records do not say the processor's model)" : ""));
     return;
   }
   std::string unknown;
@@ -55,13 +60,9 @@ void compare_costs(RunComparison& c) {
     return a && b ? std::optional(*a / *b) : std::nullopt;
   };
   c.time_ratio = ratio(c.b, c.a, &TrainingCost::steps_per_second);
-  std::set<bool> peaks;
   std::vector<const Result*> runs = c.a.runs;
   runs.insert(runs.end(), c.b.runs.begin(), c.b.runs.end());
-  for (const Result* r : runs) {
-    if (r->training.peak_memory_mib) peaks.insert(peak_holds_evaluations(*r));
-  }
-  if (peaks.size() > 1) {
+  if (mixed_peaks(runs)) {
     c.notes.emplace_back(
         "memory is not compared: the peaks of some runs hold evaluations, as older records have "
         "it");

@@ -87,26 +87,27 @@ std::vector<ScoreGroup> score_groups(std::span<const Result> results) {
       rows.insert(key.first);
       for (const Result* r : cell.ok) machines[machine_setting_text(*r)] = r->training.sharing > 1;
     }
+    const size_t first = groups.size();
+    std::set<std::string> scored;
+    for (const auto& [machine, shared] : machines) {
+      ScoreGroup group{
+          .recipe = recipe, .machine = machine, .shared = shared, .tasks = tasks, .rows = {}};
+      for (const std::string& row : rows) {
+        if (const auto score = score_of(cells, tasks, row, machine)) group.rows[row] = *score;
+      }
+      for (const auto& [row, score] : group.rows) scored.insert(row);
+      if (!group.rows.empty()) groups.push_back(std::move(group));
+    }
     std::vector<std::string> incomplete;
     for (const std::string& row : rows) {
+      if (scored.contains(row)) continue;
       const bool whole = std::ranges::all_of(tasks, [&](const std::string& task) {
         const auto cell = cells.find({row, task});
         return cell != cells.end() && !cell->second.ok.empty();
       });
-      if (!whole) incomplete.push_back(row);
+      incomplete.push_back(row + (whole ? " (not all tasks on one machine)" : " (not all tasks)"));
     }
-    for (const auto& [machine, shared] : machines) {
-      ScoreGroup group{.recipe = recipe,
-                       .machine = machine,
-                       .shared = shared,
-                       .tasks = tasks,
-                       .rows = {},
-                       .incomplete = incomplete};
-      for (const std::string& row : rows) {
-        if (const auto score = score_of(cells, tasks, row, machine)) group.rows[row] = *score;
-      }
-      if (!group.rows.empty()) groups.push_back(std::move(group));
-    }
+    for (size_t i = first; i < groups.size(); ++i) groups[i].incomplete = incomplete;
   }
   return groups;
 }

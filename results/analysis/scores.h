@@ -27,8 +27,9 @@ struct ScoreGroup {
   std::string machine;
   bool shared = false;  // other runs were on the GPU
   std::vector<std::string> tasks;
-  std::map<std::string, Score> rows;    // of attentions with a run that is ok on every task
-  std::vector<std::string> incomplete;  // those that lack a task on any machine
+  std::map<std::string, Score> rows;  // of attentions with a run that is ok on every task
+  // Of the recipe's attentions that are in no group's rows, "performer (not all tasks)".
+  std::vector<std::string> incomplete = {};
 };
 
 /// For each recipe and machine where at least one attention has every task. Speed and memory are

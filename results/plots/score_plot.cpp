@@ -58,8 +58,7 @@ std::string left_out(const ScoreGroup& group, const Circles& circles) {
       rows.push_back(fmt::format("{} (no {} on record)", row,
                                  score.speed ? "peak memory" : "speed that compares"));
   }
-  for (const std::string& row : group.incomplete)
-    rows.push_back(fmt::format("{} (not all tasks)", row));
+  rows.insert(rows.end(), group.incomplete.begin(), group.incomplete.end());
   return rows.empty() ? "" : fmt::format("left out: {}", fmt::join(rows, ", "));
 }
 

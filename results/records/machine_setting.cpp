@@ -10,8 +10,14 @@
 
 namespace lra {
 
-bool peak_holds_evaluations(const Result& result) {
-  return result.training.peak_memory_mib && !result.training.evaluation_peak_memory_mib;
+bool mixed_peaks(std::span<const Result* const> runs) {
+  bool with = false, without = false;
+  for (const Result* r : runs) {
+    // One that ended before it evaluated says nothing.
+    if (!r->training.peak_memory_mib || (!r->dev && !r->test)) continue;
+    (r->training.evaluation_peak_memory_mib ? without : with) = true;
+  }
+  return with && without;
 }
 
 bool knows_threads(const Result& result) {

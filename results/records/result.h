@@ -212,9 +212,9 @@ std::string machine_setting_text(const Result& result);
 /// make one faster; "" where in nothing.
 std::string mixed_programs(std::span<const Result* const> runs);
 
-/// Whether its peak of memory holds evaluations, as in records before those had a peak of their
-/// own.
-bool peak_holds_evaluations(const Result& result);
+/// Whether the peaks of memory of some of the runs hold evaluations, as in records before those had
+/// a peak of their own, and of others not.
+bool mixed_peaks(std::span<const Result* const> runs);
 
 /// False of a record of before on a CPU: its speed compares with none.
 bool knows_threads(const Result& result);

@@ -24,9 +24,8 @@ struct CpuMark {
 };
 
 constexpr const char* kKernelsNote =
-    "other sets of the CPU's kernels have tables of their own; a package's rows stand in those "
-    "that its "
-    "file has rows for";
+    "other sets of the CPU's kernels have tables of their own; a package's rows stand only beside "
+    "the rows of its own file";
 
 constexpr CpuMark kCpuMarks[] = {{&SetupMarks::kernels, "kernels", true, kKernelsNote},
                                  {&SetupMarks::capability, "LibTorch's", true, kKernelsNote},

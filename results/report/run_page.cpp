@@ -64,13 +64,16 @@ Table result_table(const Result& r) {
   };
   std::optional<double> chance;
   if (r.predictions) chance = 1.0 / static_cast<double>(r.predictions->classes().size());
+  // Of what was tested, which may be less than the whole split.
+  const std::optional<double> majority =
+      r.predictions ? std::optional(r.predictions->majority()) : r.data.majority;
   Table table = facts("Result", {{"status", to_string(r.status)},
                                  {"reason", r.reason},
                                  {"pretrained", pretrained_text(r.pretrained)},
                                  {"accuracies are of", r.metric},
                                  {"test accuracy [95 % interval]", accuracy_text(r.test)},
                                  {"dev accuracy [95 % interval]", accuracy_text(r.dev)},
-                                 {"most frequent label of test", fraction(r.data.majority)},
+                                 {"most frequent label of test", fraction(majority)},
                                  {"chance", fraction(chance)},
                                  {"checkpoint of step", number(r.best_step)},
                                  {"steps", number(r.steps)},
@@ -83,12 +86,7 @@ Table result_table(const Result& r) {
                                  {"contract, clauses that hold", contract_text(r.contract)}});
   Baseline baseline;
   if (chance) baseline.chance = 100 * *chance;
-  // Of what was tested, which may be less than the whole split.
-  if (r.predictions) {
-    baseline.majority = 100 * r.predictions->majority();
-  } else if (r.data.majority) {
-    baseline.majority = 100 * *r.data.majority;
-  }
+  if (majority) baseline.majority = 100 * *majority;
   if (!above(r, baseline))
     table.notes.push_back(fmt::format(
         "WARNING: not learned: the interval on test reaches down to {}", baseline.text()));

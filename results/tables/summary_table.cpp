@@ -107,19 +107,24 @@ class Summary {
         rows[key.first].push_back(cell.estimate());
     }
     const size_t tasks = group.fingerprints.size();
-    std::string text;
-    double highest = -1;
+    std::vector<std::string> names;
+    stats::Estimate best{.value = -1};
+    bool alike = true;  // the intervals of equal means
     for (const auto& [row, estimates] : rows) {
       const stats::Estimate mean = stats::mean_of_independent(estimates);
-      if (estimates.size() < tasks || mean.value < highest) continue;
-      if (mean.value == highest) {
-        text.insert(0, row + ", ");
-        continue;
+      if (estimates.size() < tasks || mean.value < best.value) continue;
+      if (mean.value > best.value) {
+        names.clear();
+        best = mean;
+        alike = true;
       }
-      highest = mean.value;
-      text = fmt::format("{}: {:.2f} % [{:.2f}, {:.2f}]", row, mean.value, mean.ci95.low,
-                         mean.ci95.high);
+      alike = alike && mean.ci95.low == best.ci95.low && mean.ci95.high == best.ci95.high;
+      names.push_back(row);
     }
+    std::string text;
+    if (!names.empty()) text = fmt::format("{}: {:.2f} %", fmt::join(names, ", "), best.value);
+    if (!names.empty() && alike)
+      text += fmt::format(" [{:.2f}, {:.2f}]", best.ci95.low, best.ci95.high);
     add(tasks == 1 ? "highest accuracy" : "highest average", text);
   }
 

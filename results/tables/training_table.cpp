@@ -117,11 +117,7 @@ std::vector<std::string> notes_on(const std::vector<const Result*>& runs) {
   std::vector<std::string> notes;
   if (const std::string mixed = mixed_programs(runs); !mixed.empty())
     notes.push_back("not all trained by one program: " + mixed);
-  std::set<bool> peaks;
-  for (const Result* r : runs) {
-    if (r->training.peak_memory_mib) peaks.insert(peak_holds_evaluations(*r));
-  }
-  if (peaks.size() > 1)
+  if (mixed_peaks(runs))
     notes.emplace_back("peaks of some of these runs hold evaluations, as older records have it");
   return notes;
 }

@@ -196,6 +196,7 @@ enum class Fault {
   float32_softmax,
   curved,
   small_parameter,
+  zero_parameter,
   curved_and_depends_on_length,
   nan_always,
 };
@@ -209,6 +210,7 @@ class Faulty : public ProjectedAttention {
       register_parameter("unused", torch::ones({context.head_dim}));
     if (fault == Fault::small_parameter)
       scale_ = register_parameter("scale", torch::full({1}, 1e-6));
+    if (fault == Fault::zero_parameter) scale_ = register_parameter("scale", torch::zeros({1}));
     if (fault == Fault::unregistered_table) table_ = torch::randn({context.head_dim});
   }
 
@@ -264,6 +266,7 @@ class Faulty : public ProjectedAttention {
     if (fault_ == Fault::wrong_past_one_block && past)
       out = out + 1e-6 * v_given.mean(std::vector<int64_t>{0, 2}, /*keepdim=*/true);
     if (scale_.defined()) out = out + scale_.to(out.scalar_type()) * v;
+    if (fault_ == Fault::zero_parameter) out = 1000 * out;
     const bool by_length = fault_ == Fault::curved_and_depends_on_length;
     if (fault_ == Fault::curved || by_length) out = out + 0.01 * (300 * v).sin();
     if (fault_ == Fault::depends_on_length || by_length) out = out + 1e-6 / static_cast<double>(n);
@@ -388,6 +391,8 @@ TEST(ContractClauses, AllHoldInFloat32Inside) {
 TEST(ContractClauses, AreAsStrictWhereAFunctionIsCurved) {
   using Names = std::vector<std::string>;
   EXPECT_EQ(failing(faulty(Fault::small_parameter)), Names{});
+  const Verdict zero = check_clause("finite differences", faulty(Fault::zero_parameter));
+  EXPECT_TRUE(zero.holds) << zero.measured;
   EXPECT_EQ(failing(faulty(Fault::curved)), Names{});
   EXPECT_EQ(failing(faulty(Fault::curved_and_depends_on_length)), Names{"length invariance"});
 }

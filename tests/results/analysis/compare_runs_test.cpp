@@ -48,6 +48,10 @@ TEST(CompareRuns, OneRunASide) {
   EXPECT_DOUBLE_EQ(*c.time_ratio, 0.5);
   EXPECT_DOUBLE_EQ(*c.memory_ratio, 0.5);
 
+  bs[0].machine.processor_model = "family 26";
+  EXPECT_TRUE(contains(text_of(compare_runs(as, bs)),
+                       "family 26, 1 thread (older records do not say the processor's model)"));
+  bs[0].machine.processor_model.clear();
   bs[0].training.evaluation_peak_memory_mib = 700;
   const RunComparison other_peaks = compare_runs(as, bs);
   EXPECT_FALSE(other_peaks.memory_ratio);

@@ -107,6 +107,8 @@ TEST(ScorePlots, ShowSpeedAndAccuracyAndMemoryAsAnArea) {
   for (Result& r : results) r.machine.processor = results.back().machine.processor;
   const std::vector<std::string> lines = score_plots(results).at(0).title;
   for (const std::string& line : lines) EXPECT_LE(line.size(), 101u) << line;
+  results.back().machine.processor = "EPYC";
+  EXPECT_EQ(score_plots(results).at(0).title.back(), "left out: c (not all tasks on one machine)");
   results.pop_back();
   for (Result& r : results) r.machine.processor = "Xeon";
   // Machines are never mixed, and a record that does not say its batch has no speed.

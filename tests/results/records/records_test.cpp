@@ -266,6 +266,15 @@ TEST(FindRecords, WalksFoldersAndReportsEachBadFileOnce) {
   EXPECT_EQ(records.bad[5].reason, "no such file or folder");
 }
 
+TEST(FindRecords, AreInOneOrderHoweverFoldersAreNamed) {
+  const Folder folder;
+  folder.write("a/result.json", make_result(example_result("a")).dump());
+  folder.write("b/result.json", make_result(example_result("b")).dump());
+  const Records records = find_records({folder.path() / "b", folder.path() / "a"});
+  ASSERT_EQ(records.results.size(), 2u);
+  EXPECT_EQ(records.results[0].attention.label, "a");
+}
+
 TEST(FindRecords, TakeWhereAStepsTimeGoes) {
   const Folder folder;
   const std::string line = make_where(example_where()).dump();

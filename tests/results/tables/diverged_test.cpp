@@ -84,6 +84,20 @@ TEST(Diverged, TheSummaryNamesNoSuchAttentionAsTheHighest) {
   EXPECT_EQ(said["not ok"], "2 diverged");
 }
 
+TEST(Summary, NamesAllThatAreEqual) {
+  Records records;
+  records.results = {example_result("a"), example_result("b"), example_result("c", 0, 700)};
+  const auto highest = [&] {
+    std::map<std::string, std::string> said;
+    for (const auto& row : summary_table(records).rows) said[row[0]] = row[1];
+    return said["highest accuracy"];
+  };
+  EXPECT_TRUE(highest().starts_with("a, b: 37.05 % [")) << highest();
+  records.results[1] = example_result("b", 1, 641);  // two seeds of the same mean
+  records.results.push_back(example_result("b", 2, 841));
+  EXPECT_EQ(highest(), "a, b: 37.05 %");
+}
+
 TEST(Diverged, DifferencesSayHowManyAndTakeAnotherForTheBest) {
   const auto all = standings_of_runs(a_shaky_and_a_steady_attention());
   ASSERT_EQ(all.size(), 2u);
