@@ -11,6 +11,7 @@
 #include "harness/host/signals.h"
 #include "harness/host/terminal.h"
 #include "harness/profile/child.h"
+#include "harness/profile/passes.h"
 #include "harness/profile/plan.h"
 #include "harness/profile/profile_run.h"
 #include "harness/where/where.h"

@@ -1,9 +1,11 @@
 #include "harness/profile/passes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
+#include "attention_variants/base/text.h"
 #include "harness/profile/profiler.h"
 #include "results/analysis/profile_cells.h"
 #include "results/statistics/bootstrap.h"
@@ -104,6 +106,19 @@ void settle(Profile& record, json method, const std::optional<Roofline>& rooflin
   time.min = plain.min;
   time.iqr = plain.iqr;
   record.noisy = noise(record, estimate, passes);
+}
+
+std::string unmeasured_text(std::span<const Profile> records) {
+  std::vector<std::string> failed;
+  for (const Profile& record : records) {
+    if (!record.package.empty()) continue;
+    if (record.status == Status::crash || record.status == Status::timeout)
+      failed.push_back(fmt::format("{} of {} at N = {}", record.status,
+                                   printable(record.attention.label), record.length));
+  }
+  if (failed.empty()) return "";
+  return fmt::format("{} of {} cells were not measured: {}", failed.size(), records.size(),
+                     fmt::join(failed, "; "));
 }
 
 }  // namespace lra::profile

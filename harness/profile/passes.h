@@ -2,6 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <span>
+#include <string>
 
 #include "results/records/profile.h"
 
@@ -23,5 +25,10 @@ void merge_pass(Profile pass, Profile& record);
 /// Derives from all samples so far what follows from them: median, interval, and why the record is
 /// noisy. `method`: how it was measured; what merge_pass() noted of it stays.
 void settle(Profile& record, json method, const std::optional<Roofline>& roofline, int64_t passes);
+
+/// "2 of 8 cells were not measured: crash of a at N = 512; ...": those of this program's own
+/// attentions that ended in crash or timeout; "" where none did. What does not fit or is refused is
+/// a result, and what becomes of other packages is theirs.
+std::string unmeasured_text(std::span<const Profile> records);
 
 }  // namespace lra::profile

@@ -1,7 +1,6 @@
 #include "harness/profile/profile_run.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -10,7 +9,6 @@
 #include <random>
 #include <set>
 
-#include "attention_variants/base/text.h"
 #include "harness/host/folder_lock.h"
 #include "harness/host/memory.h"
 #include "harness/host/progress.h"
@@ -289,19 +287,6 @@ std::vector<Profile> profiles_of(const ProfilePlan& plan, std::span<const Profil
     if (found != records.end() && known.insert(key).second) chosen.push_back(*found);
   }
   return chosen;
-}
-
-std::string unmeasured_text(std::span<const Profile> records) {
-  std::vector<std::string> failed;
-  for (const Profile& record : records) {
-    if (!record.package.empty()) continue;
-    if (record.status == Status::crash || record.status == Status::timeout)
-      failed.push_back(fmt::format("{} of {} at N = {}", record.status,
-                                   printable(record.attention.label), record.length));
-  }
-  if (failed.empty()) return "";
-  return fmt::format("{} of {} cells were not measured: {}", failed.size(), records.size(),
-                     fmt::join(failed, "; "));
 }
 
 std::vector<Profile> run_profile(const ProfilePlan& plan) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <span>
-#include <string>
 #include <vector>
 
 #include "harness/profile/plan.h"
@@ -16,10 +15,5 @@ std::vector<Profile> run_profile(const ProfilePlan& plan);
 
 /// Of records those of the plan's cells, in its order.
 std::vector<Profile> profiles_of(const ProfilePlan& plan, std::span<const Profile> records);
-
-/// "2 of 8 cells were not measured: crash of a at N = 512; ...": those of this program's own
-/// attentions that ended in crash or timeout; "" where none did. What does not fit or is refused is
-/// a result, and what becomes of other packages is theirs.
-std::string unmeasured_text(std::span<const Profile> records);
 
 }  // namespace lra::profile

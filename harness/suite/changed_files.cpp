@@ -26,6 +26,14 @@ std::string named_by(const json& config) {
   return AttentionSpec{.name = name, .options = given}.text();
 }
 
+// The file that the attention is named by, from the current folder; "" where it is none.
+std::string own_file(const AttentionSpec& attention) {
+  const auto it = attention.options.find("file");
+  const bool named = it != attention.options.end() && it->is_string();
+  const std::string file = named ? it->get<std::string>() : "";
+  return fs::path(file).is_relative() ? file : "";
+}
+
 // In the folders of all runs of the attention.
 fs::path kept_by_any(const std::vector<PlannedRun>& runs, const std::string& attention) {
   for (const PlannedRun& one : runs) {
@@ -77,6 +85,25 @@ void check_kept(const std::vector<ChangedFile>& changed, const fs::path& out) {
         "{}: {} since its runs in {} were planned, and none of them keeps what it was; put that "
         "back, or choose another --out folder",
         one.attention, one.what, out.string()));
+  }
+}
+
+std::string folder_of(const std::vector<AttentionSpec>& attentions) {
+  const bool any = std::ranges::any_of(
+      attentions, [](const AttentionSpec& attention) { return !own_file(attention).empty(); });
+  return any ? fs::current_path().string() : "";
+}
+
+void check_folder(const std::vector<AttentionSpec>& attentions, const std::string& folder,
+                  const fs::path& out) {
+  if (folder.empty()) return;
+  for (const AttentionSpec& attention : attentions) {
+    const std::string file = own_file(attention);
+    if (file.empty() || fs::exists(file) || !fs::exists(fs::path(folder) / file)) continue;
+    const fs::path place = fs::absolute(out).lexically_normal();
+    throw Error(fmt::format("{}: {} is named from the folder {}: call lra there, with --out {}",
+                            (out / kSuiteFile).string(), attention.text(), folder,
+                            (place.has_filename() ? place : place.parent_path()).string()));
   }
 }
 

@@ -11,6 +11,7 @@
 #include "harness/host/progress.h"
 #include "harness/host/shell.h"
 #include "harness/host/signals.h"
+#include "harness/profile/passes.h"
 #include "harness/profile/profile_run.h"
 #include "harness/profile/store.h"
 #include "harness/report/write_report.h"

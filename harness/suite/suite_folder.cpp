@@ -90,33 +90,6 @@ std::string suite_differences(const json& held, const json& asked) {
   return !options.empty() ? options : rest.empty() ? cells : rest;
 }
 
-// The file that the attention is named by, from the current folder; "" where it is none.
-std::string own_file(const AttentionSpec& attention) {
-  const auto it = attention.options.find("file");
-  const bool named = it != attention.options.end() && it->is_string();
-  const std::string file = named ? it->get<std::string>() : "";
-  return fs::path(file).is_relative() ? file : "";
-}
-
-// Where files of these attentions are named from, where there is one.
-std::string folder_of(const std::vector<AttentionSpec>& attentions) {
-  const bool any = std::ranges::any_of(
-      attentions, [](const AttentionSpec& attention) { return !own_file(attention).empty(); });
-  return any ? fs::current_path().string() : "";
-}
-
-// Throws where a file is not where it is named from here, and is where the suite was made.
-void check_folder(const SuiteFile& held, const SuiteRequest& request, const fs::path& path) {
-  if (held.folder.empty()) return;
-  for (const AttentionSpec& attention : request.attentions) {
-    const std::string file = own_file(attention);
-    if (file.empty() || fs::exists(file) || !fs::exists(fs::path(held.folder) / file)) continue;
-    throw Error(fmt::format("{}: {} is named from the folder {}: call lra there, with --out {}",
-                            path.string(), attention.text(), held.folder,
-                            whole_path(path.parent_path())));
-  }
-}
-
 SuiteRequest request_of(const SuiteFile& file, const fs::path& out) {
   SuiteRequest request;
   request.tasks = file.tasks;
@@ -186,7 +159,7 @@ Suite load_suite(const fs::path& out) {
         path.string(), error.what()));
   }
   SuiteRequest request = request_of(held, out);
-  check_folder(held, request, path);
+  check_folder(request.attentions, held.folder, out);
   request.changed = changed_files(out);
   const Suite suite = plan_suite(request, held.fraction.value_or(1));
   const std::string different = differences_text(comparable(file), comparable(suite_json(suite)));
@@ -216,7 +189,7 @@ Suite join_suite(const Suite& planned) {
     throw Error(fmt::format("{} is not the file of a suite ({})", (out / kSuiteFile).string(),
                             error.what()));
   }
-  check_folder(held, planned.request, out / kSuiteFile);
+  check_folder(planned.request.attentions, held.folder, out);
   Suite suite = plan_suite(planned.request, held.fraction.value_or(1));
   suite.request.folder = held.folder;
   const std::string different = suite_differences(file, suite_json(suite));

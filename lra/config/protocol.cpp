@@ -82,14 +82,6 @@ void check_file_entry(const std::string& name, const AttentionPart& part,
   check_settings_of(part.settings, place + ".settings");
 }
 
-// The entry of an attention is found by its plain name, whichever form of it runs.
-void check_plain_name(const std::string& name, const std::string& place) {
-  if (const std::string plain = read_at(place, [&] { return plain_name(name); }); plain != name) {
-    throw UsageError(fmt::format("{}: {} is a form of {}, whose entry is read for it: name it {}",
-                                 place, name, plain, plain));
-  }
-}
-
 // Reads everything that a task's entry holds.
 void check_task(const Protocol& protocol, const std::string& task_name, const std::string& where) {
   read_at(where, [&] { task(task_name); });

@@ -80,6 +80,13 @@ std::string plain_name(const std::string& attention) {
   return form_of.empty() ? attention : form_of;
 }
 
+void check_plain_name(const std::string& name, const std::string& place) {
+  if (const std::string plain = read_at(place, [&] { return plain_name(name); }); plain != name) {
+    throw UsageError(fmt::format("{}: {} is a form of {}, whose entry is read for it: name it {}",
+                                 place, name, plain, plain));
+  }
+}
+
 std::string entry_name(const AttentionSpec& attention) {
   const std::string name = plain_name(attention.name);
   if (runs_by_name(attention.name)) return name;

@@ -46,4 +46,8 @@ std::string entry_key(const Protocol& protocol, const std::string& task_name,
 AttentionPart attention_part(const Protocol& protocol, const std::string& task_name,
                              const AttentionSpec& attention);
 
+/// Throws UsageError, at `place`, on the name of a form of an attention: the entry of that is found
+/// by its plain name, whichever form runs.
+void check_plain_name(const std::string& name, const std::string& place);
+
 }  // namespace lra

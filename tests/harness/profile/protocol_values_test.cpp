@@ -44,6 +44,20 @@ class ProtocolValuesTest : public ProfileFileTest {
   std::string protocol_ = file("mine.json");
 };
 
+TEST_F(ProtocolValuesTest, APresetSetsNothingThatIsNotRead) {
+  const std::string preset = (scratch_.path() / "own.json").string();
+  write_json(preset, {{"schema", "lra.preset/1"},
+                      {"name", "own"},
+                      {"scope", "model"},
+                      {"batch", 0},
+                      {"lengths", {64}},
+                      {"attentions", "standard"},
+                      {"set", {{"optimizer.lr", 0.5}}}});
+  expect_refusal({"profile", "--preset", preset, "--out", out_}, 2,
+                 "preset own: set optimizer.lr: a profile reads");
+  EXPECT_FALSE(std::filesystem::exists(out_));
+}
+
 // What nothing reads would name a table of its own.
 TEST_F(ProtocolValuesTest, ThoseThatAProfileDoesNotReadAreRefused) {
   protocol_of({{"model", {{"layers", 1}}}});
