@@ -54,6 +54,21 @@ Fidelity of_run(Fidelity f) {
   return f;
 }
 
+TEST(FidelityTable, TimesAreOfOneProcessorAndSetOfKernels) {
+  const auto tables_of = [](const Fidelity& a, const Fidelity& b) {
+    return fidelity_tables(std::vector<Fidelity>{a, b}).size();
+  };
+  const Fidelity a = timed(cell("a", 8, {0.1}), 10, 1);
+  Fidelity b = timed(cell("b", 8, {0.2}), 20, 1);
+  const size_t together = tables_of(a, b);
+  b.software["kernels"] = "avx2";
+  EXPECT_EQ(tables_of(a, b), 2 * together);
+  b.software.erase("kernels");
+  b.machine.processor_model = "family 26";
+  EXPECT_EQ(tables_of(a, b), 2 * together);
+  EXPECT_TRUE(contains(fidelity_tables(std::vector<Fidelity>{b})[0].title, "8 GiB, family 26"));
+}
+
 TEST(FidelityRecord, ComesBackAsItWent) {
   const Fidelity f = of_run(timed(cell("a[x=1]", 8, {0.5, 0.25, 0.75}), 1.5, 20));
   const Fidelity back = parse_fidelity(make_fidelity(f));

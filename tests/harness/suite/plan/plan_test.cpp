@@ -108,6 +108,13 @@ TEST_F(SuitePlanTest, ARecordTellsOfAnotherSuiteOfTheSameStep) {
   EXPECT_EQ(elsewhere["unknown"], 1);
   // With other threads it says nothing.
   EXPECT_EQ(plan("t", {"--records", (out("s") / "runs").string()}, /*threads=*/2)["unknown"], 2);
+  // Nor of another processor of the same name; one that does not say its model may be this one.
+  json record = read_json(run("s", "standard") / kResultFile);
+  for (const auto& [model, unknown] : {std::pair("family 1 model 2", 2), {"", 1}}) {
+    record["machine"]["processor_model"] = model;
+    write_json(run("s", "standard") / kResultFile, record, Links::replace);
+    EXPECT_EQ(plan("t", {"--records", (out("s") / "runs").string()})["unknown"], unknown) << model;
+  }
   // Nor of other sizes; of other steps it does.
   EXPECT_EQ(
       plan("t", {"--records", (out("s") / "runs").string(), "--set", "model.layers=1"})["unknown"],
