@@ -38,19 +38,19 @@ class NativeModule(nn.Module):
         super().__init__()
         self._native = native
         self._native_mode = self.training  # of the C++ module
-        # Of owners by their paths: a reference to this one would keep it until the next collection.
-        self._places: list[tuple[str, str, str, torch.Tensor]] = []
-        self._parts: list[tuple[str, str, nn.Module]] = []
+        # By their owners, None of this one: a reference would keep it until the next collection.
+        self._places: list[tuple[nn.Module | None, str, str, torch.Tensor]] = []
+        self._parts: list[tuple[nn.Module | None, str, nn.Module]] = []
         for path, tensor, trained in native.tensors():
             owner: nn.Module = self
             *folders, name = path.split(".")
-            for i, folder in enumerate(folders):
+            for folder in folders:
                 if folder not in owner._modules:
                     part = Part()
                     owner.add_module(folder, part)
-                    self._parts.append((".".join(folders[:i]), folder, part))
+                    self._parts.append((self._unless_self(owner), folder, part))
                 owner = owner._modules[folder]  # type: ignore[assignment]
-            place = ".".join(folders)
+            place = self._unless_self(owner)
             if trained:
                 tensor._is_param = True  # to nn.Module it is a Parameter then
                 owner.register_parameter(name, tensor)
@@ -76,7 +76,7 @@ class NativeModule(nn.Module):
                 part = owner.get_submodule(folder)
                 if (place_of := tuple(folders[: i + 1])) not in known:
                     known.add(place_of)
-                    self._parts.append((".".join(folders[:i]), folder, part))
+                    self._parts.append((self._unless_self(owner), folder, part))
                 owner = part
             kind = "_parameters" if trained else "_buffers"
             held: dict[str, Any] = getattr(owner, kind)
@@ -87,14 +87,10 @@ class NativeModule(nn.Module):
             if trained:
                 tensor._is_param = True
             held[name] = tensor
-            self._places.append((".".join(folders), kind, name, tensor))
+            self._places.append((self._unless_self(owner), kind, name, tensor))
 
-    def _owner(self, path: str) -> nn.Module | None:
-        """The part of that path as it is now; "" is this layer."""
-        owner: nn.Module | None = self
-        for folder in path.split(".") if path else ():
-            owner = None if owner is None else owner._modules.get(folder)
-        return owner
+    def _unless_self(self, owner: nn.Module) -> nn.Module | None:
+        return None if owner is self else owner
 
     def _keep_tensors(self) -> None:
         """The C++ module computes with its own tensors: others in their places would do nothing.
@@ -108,9 +104,8 @@ class NativeModule(nn.Module):
             )
         if self._native_mode != self.training:
             self.train(self.training)
-        for path, name, part in self._parts:
-            owner = self._owner(path)
-            if owner is None or owner._modules.get(name) is not part:
+        for owner, name, part in self._parts:
+            if (owner or self)._modules.get(name) is not part:
                 raise _lra.Error(
                     f"{name} was replaced by another module, which would do nothing; change its "
                     "tensors by copy_(), or put a layer of your own around this one"
@@ -120,18 +115,18 @@ class NativeModule(nn.Module):
                     f"{name} was put into {'training' if part.training else 'evaluation'} mode "
                     "alone, which would do nothing; call train() or eval() of the whole layer"
                 )
-        for path, kind, name, tensor in self._places:
-            if getattr(self._owner(path), kind).get(name) is not tensor:
+        for owner, kind, name, tensor in self._places:
+            if getattr(owner or self, kind).get(name) is not tensor:
                 raise _lra.Error(
                     f"{name} was replaced by another tensor, which would do nothing; copy_() into it"
                 )
 
     def _apply(self, fn, recurse=True):
         super()._apply(fn, recurse)
-        for path, kind, name, tensor in self._places:
-            place = getattr(self._owner(path), kind, {})
-            moved = place.get(name)
-            if moved is not None and moved is not tensor:  # buffers are replaced
+        for owner, kind, name, tensor in self._places:
+            place = getattr(owner or self, kind)
+            moved = place[name]
+            if moved is not tensor:  # buffers are replaced
                 tensor.data = moved.data
                 place[name] = tensor
         return self
