@@ -154,8 +154,10 @@ Machine machine_of(torch::Device device) {
     gpu = gpu_name(gpu_bus(device.index()).value_or(""));
     driver = gpu_driver();
   }
-  return {.processor = processor_name(),
-          .processor_model = processor_model(),
+  static const std::string name = processor_name(),
+                           model = processor_model();  // a profile asks often
+  return {.processor = name,
+          .processor_model = model,
           .cores = sysconf(_SC_NPROCESSORS_ONLN),
           .usable_cores = usable_processors(),
           .memory_gib = std::round(bytes / (1 << 30) * 10) / 10,

@@ -166,7 +166,7 @@ const Profile* ProfileGroup::at(const std::string& row, int64_t length) const {
 SetupMarks setup_marks(const Profile& p) {
   return {.kernels = cpu_kernels(p.software, p.device),
           .capability = cpu_capability(p.software, p.device),
-          .processor = p.device == "cpu" ? p.machine.processor_model : "",
+          .processor = cpu_model(p.machine, p.device),
           .any_kernels = !p.package.empty(),
           .values = p.protocol_sha256,
           .own = p.own_settings_sha256,

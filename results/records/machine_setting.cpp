@@ -26,8 +26,9 @@ bool knows_threads(const Result& result) {
 
 std::string machine_setting_text(const Result& result) {
   std::string text = machine_text(result.machine);
-  const bool cpu = result.machine.gpu.empty();
-  if (cpu && !result.machine.processor_model.empty()) text += ", " + result.machine.processor_model;
+  const std::string device = result.machine.gpu.empty() ? "cpu" : "cuda",
+                    model = cpu_model(result.machine, device);
+  if (!model.empty()) text += ", " + model;
   const TrainingCost& cost = result.training;
   if (cost.threads) {
     text += fmt::format(", {} thread{}", *cost.threads, *cost.threads == 1 ? "" : "s");
@@ -45,10 +46,10 @@ std::string machine_setting_text(const Result& result) {
   };
   const json kernels = setting("/kernels"), part = setting("/training/micro_batch");
   const std::string used =
-      kernels == "reference" ? "reference" : cpu_kernels(result.software, cpu ? "cpu" : "cuda");
+      kernels == "reference" ? "reference" : cpu_kernels(result.software, device);
   if (!used.empty()) text += ", kernels " + used;
   // Of records before they say their kernels.
-  const std::string capability = cpu_capability(result.software, cpu ? "cpu" : "cuda");
+  const std::string capability = cpu_capability(result.software, device);
   if (used.empty() && !capability.empty()) text += ", LibTorch's " + capability;
   if (part.is_number() && part > 0) text += ", batch in parts of " + json_line(part);
   return text;

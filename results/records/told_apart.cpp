@@ -219,6 +219,10 @@ std::string cpu_capability(const json& software, const std::string& device) {
   return of_cpu("cpu_capability", software, device);
 }
 
+std::string cpu_model(const Machine& machine, const std::string& device) {
+  return device == "cpu" ? machine.processor_model : "";
+}
+
 std::vector<SetupGroup> setup_groups(std::span<const SetupMarks> marks) {
   std::vector<SetupGroup> groups = values_groups(marks);
   for (const CpuMark& mark : kCpuMarks) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "attention_variants/base/fields.h"
+#include "results/records/machine.h"
 
 namespace lra {
 
@@ -17,6 +18,9 @@ std::string cpu_kernels(const json& software, const std::string& device);
 
 /// The instructions of LibTorch's own kernels, as "AVX2"; "" as in cpu_kernels().
 std::string cpu_capability(const json& software, const std::string& device);
+
+/// Machine::processor_model of what the processor did; "" of another device, and where not known.
+std::string cpu_model(const Machine& machine, const std::string& device);
 
 /// What a record says of how it was measured, beyond what its table's title does.
 struct SetupMarks {

@@ -14,11 +14,10 @@ constexpr const char* kNames[] = {"Landmarks on raw scores", "Landmarks on softm
 
 // Where times are of: the machine, its processor and the kernels.
 std::string cpu_text(const Fidelity& f) {
-  std::string text = machine_text(f.machine);
-  if (f.device != "cpu") return text;
-  if (!f.machine.processor_model.empty()) text += ", " + f.machine.processor_model;
-  const std::string kernels = cpu_kernels(f.software, f.device);
-  return kernels.empty() ? text : fmt::format("{}, kernels {}", text, kernels);
+  const std::string model = cpu_model(f.machine, f.device),
+                    kernels = cpu_kernels(f.software, f.device);
+  return machine_text(f.machine) + (model.empty() ? "" : ", " + model) +
+         (kernels.empty() ? "" : ", kernels " + kernels);
 }
 
 FidelitySetting setting_of(const Fidelity& f) {

@@ -39,7 +39,7 @@ WhereSums sums_of_ops(const Where& record, const NameOf& name_of) {
 SetupMarks where_marks(const Where& record) {
   return {.kernels = cpu_kernels(record.software, record.device),
           .capability = cpu_capability(record.software, record.device),
-          .processor = record.device == "cpu" ? record.machine.processor_model : "",
+          .processor = cpu_model(record.machine, record.device),
           .values = record.protocol_sha256,
           .own = record.own_settings_sha256,
           .settings = record.settings_sha256,
