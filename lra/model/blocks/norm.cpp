@@ -38,8 +38,9 @@ torch::Tensor BatchNormImpl::counted_apart(const torch::Tensor& x, const torch::
   const torch::Tensor real = counts.unsqueeze(-1), zero = torch::zeros({}, x.options());
   const torch::Tensor count = real.sum().clamp_min(1).to(x.scalar_type());
   const torch::Tensor mean = torch::where(real, x, zero).flatten(0, 1).sum(0) / count;  // [D]
-  const torch::Tensor centred = torch::where(real, x - mean, zero);
-  const torch::Tensor variance = centred.square().flatten(0, 1).sum(0) / count;
+  const torch::Tensor centred = x - mean;  // of padding too: what reads it sees it as in evaluation
+  const torch::Tensor variance =
+      torch::where(real, centred, zero).square().flatten(0, 1).sum(0) / count;
   {
     const torch::NoGradGuard no_grad;
     running_mean_.lerp_(mean, momentum_);

@@ -306,6 +306,22 @@ TEST(BatchNormTest, IsTorchsOverTheRowsThatCount) {
   }
 }
 
+// Rows that do not count go through the same function in training as in evaluation, as a mean over
+// all rows, or an attention that sees padding, reads them.
+TEST(BatchNormTest, GivesPaddingInTrainingWhatEvaluationGivesIt) {
+  Normalised both(BatchStatistics::real, 1);
+  const Rows rows;
+  const torch::Tensor x = rows.x + 3, trained = both.forward(x, rows.mask);
+  both.norm->eval();
+  // The running variance is the unbiased one.
+  const double count = rows.mask.sum().item<double>();
+  const torch::Tensor evaluated =
+      both.forward(x, rows.mask) * std::sqrt(count / (count - 1));  // the bias is 0
+  ASSERT_FALSE(rows.mask.all().item<bool>());
+  EXPECT_LT(distance(trained, evaluated), 1e-4);
+  EXPECT_GT(trained.index({rows.mask.logical_not()}).abs().min().item<double>(), 0);
+}
+
 TEST(BatchNormTest, PaddingChangesNothing) {
   const Rows rows;
   Normalised clean(BatchStatistics::real, 0.1), dirty(BatchStatistics::real, 0.1);
