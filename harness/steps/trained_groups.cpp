@@ -36,8 +36,9 @@ std::vector<torch::Tensor> take(const ParameterGroup& group, const Model& model,
       std::vector<std::string> names;
       for (const auto& item : model.named_parameters()) names.push_back(item.key());
       throw UsageError(
-          fmt::format("optimizer.groups: '{}' matches no parameter that an earlier pattern has "
-                      "not; there are {}",
+          fmt::format("optimizer.groups, of --set or of the protocol: '{}' matches no parameter "
+                      "that an earlier pattern has not; give patterns of this model's, or none "
+                      "([]); there are {}",
                       pattern, fmt::join(names, ", ")));
     }
   }

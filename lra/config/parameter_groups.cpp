@@ -8,7 +8,7 @@ namespace lra {
 namespace {
 
 ParameterGroup parameter_group(const json& entry, const std::string& where) {
-  check_keys(entry, {"match", "lr", "weight_decay"}, where);
+  check_keys(entry, {"match", "lr", "lr_factor", "weight_decay"}, where);
   const json match = entry.value("match", json::array());
   const bool patterns =
       match.is_array() && !match.empty() && std::ranges::all_of(match, [](const json& item) {
@@ -45,6 +45,26 @@ std::vector<ParameterGroup> parameter_groups(const json& list) {
     groups.push_back(
         parameter_group(entry, "optimizer.groups[" + std::to_string(groups.size()) + "]"));
   return groups;
+}
+
+json with_rates(const json& list, double lr) {
+  json rated = json::array();
+  for (const json& entry : list) {
+    const std::string where = "optimizer.groups[" + std::to_string(rated.size()) + "]";
+    json group = json::object();  // in the same order, as records have it
+    for (const auto& [key, value] : entry.items()) {
+      if (key != "lr_factor") {
+        group[key] = value;
+        continue;
+      }
+      if (entry.contains("lr")) throw UsageError(where + ": give lr or lr_factor, not both");
+      double factor = 0;
+      FieldReader{entry, where}("lr_factor", factor, more_than(0));
+      group["lr"] = factor * lr;
+    }
+    rated.push_back(std::move(group));
+  }
+  return rated;
 }
 
 bool matches(const std::string& pattern, const std::string& name) {

@@ -1,5 +1,6 @@
 // Groups of parameters that the optimizer treats on their own: `optimizer.groups`, a list of
 //   {"match": ["*.log_dt", "slow"], "lr": 0.001, "weight_decay": 0}
+// or "lr_factor": 0.1 for a rate of that times optimizer.lr.
 // A pattern is a parameter's name as checkpoints have it, in which * stands for any letters and ?
 // for one, or "slow": those that the attention's recipe trains slowly
 // (Attention::slow_parameters()), which may be none. The first group that matches a parameter has
@@ -26,6 +27,9 @@ Check list_of_objects();
 
 /// Reads `optimizer.groups`; throws UsageError that names the entry and what is wrong.
 std::vector<ParameterGroup> parameter_groups(const json& list);
+
+/// The same list with "lr" for each "lr_factor", of optimizer.lr `lr`. Throws likewise.
+json with_rates(const json& list, double lr);
 
 /// Whether a pattern other than "slow" is of a name.
 bool matches(const std::string& pattern, const std::string& name);

@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "lra/config/protocol.h"
 #include "lra/formats/safetensors.h"
 #include "tests/harness/training/train_fixture.h"
 #include "tests/lra/model/toy_model.h"
@@ -100,6 +101,19 @@ TEST(TrainedGroupsTest, RefuseWhatMatchesNothing) {
             std::string::npos);
   EXPECT_NE(refusal(R"([{"match": ["*"], "rate": 1}])").find("'rate'"), std::string::npos);
   EXPECT_NE(refusal(R"([{"match": ["*"], "lr": 0}])").find("lr should be"), std::string::npos);
+}
+
+TEST(TrainedGroupsTest, ARateThatIsAFactorFollowsTheOthers) {
+  const auto rate = [](const std::vector<std::string>& sets) {
+    const Config config = make_config(load_protocol("lru-2023"), "listops", parse_attention("lru"),
+                                      sets, 0, "float32");
+    return config.settings.optimizer.groups.at(0);
+  };
+  const json plain = {{"match", {"slow"}}, {"lr", 0.0005}, {"weight_decay", 0}};
+  EXPECT_EQ(rate({}), plain) << "as records have it";
+  EXPECT_EQ(rate({"optimizer.lr=0.004"}).at("lr"), 0.002);
+  EXPECT_THROW(rate({R"(optimizer.groups=[{"match":["slow"],"lr":1,"lr_factor":1}])"}), UsageError);
+  EXPECT_THROW(rate({R"(optimizer.groups=[{"match":["slow"],"lr_factor":0}])"}), UsageError);
 }
 
 // One factor of the schedule moves all, each from its own rate: after a step, a parameter with a
