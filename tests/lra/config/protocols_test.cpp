@@ -402,7 +402,8 @@ TEST(ProtocolsTest, WhatDoesNotGoTogetherIsRefused) {
   EXPECT_EQ(refused({"schedule.kind=rsqrt", "schedule.warmup=9000"}), "(no error)")
       << "a warm-up that never ends";
   EXPECT_EQ(refused({"schedule.kind=cosine", "schedule.beta1_high=0.95"}),
-            "schedule.beta1_high needs schedule.kind one_cycle, not cosine");
+            "schedule.beta1_high needs schedule.kind one_cycle, not cosine; with cosine give "
+            "schedule.beta1_high=0 and schedule.beta1_low=0");
   EXPECT_EQ(refused({"model.positions=sinusoidal", "model.width=63"}),
             "model.positions sinusoidal needs an even model.width, not 63");
   EXPECT_EQ(refused({"model.pooling=sum"}),
