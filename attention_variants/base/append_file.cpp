@@ -49,6 +49,6 @@ void AppendFile::cut(int64_t size) {
   if (::ftruncate(descriptor_, size) != 0) throw_unwritable(path_, errno);
 }
 
-void AppendFile::sync() { ::fsync(descriptor_); }
+void AppendFile::sync() const { ::fsync(descriptor_); }
 
 }  // namespace lra

@@ -20,7 +20,7 @@ class AppendFile {
   /// Cuts the file to so many bytes.
   void cut(int64_t size);
   /// Waits until the disk has it.
-  void sync();
+  void sync() const;
 
  private:
   std::filesystem::path path_;

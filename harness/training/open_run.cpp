@@ -20,7 +20,11 @@ std::string no_checkpoint_text(const std::filesystem::path& run, const std::stri
 }
 
 json saved_run(const std::filesystem::path& run) {
-  if (std::filesystem::exists(run / kConfigFile)) return read_json(run / kConfigFile);
+  if (std::filesystem::exists(run / kConfigFile)) {
+    json saved = read_json(run / kConfigFile);
+    if (saved.is_object()) return saved;
+    throw Error((run / kConfigFile).string() + " is not the configuration of a run");
+  }
   throw Error(run.string() + " is not a run folder (no " + kConfigFile + "); lra train --run " +
               run.string() + " makes one");
 }
@@ -66,13 +70,23 @@ OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path
   const std::filesystem::path folder =
       data.empty() ? saved.value("data", json::object()).value("directory", "") : data.string();
   if (!std::filesystem::exists(folder / config.task)) {
-    throw Error("the run's data are no longer in " + folder.string() +
-                "; say where they are with --data");
+    throw Error(data.empty() ? "the run's data are no longer in " + folder.string() +
+                                   "; say where they are with --data"
+                             : fmt::format("--data {} holds no {}, which {} is of", folder.string(),
+                                           config.task, run.string()));
   }
   if (config.settings.evaluation.dev == DevSplit::test) wanted = OpenedSplits::all;
   PreparedData opened = open_data(folder, config.task, /*check_hashes=*/true,
                                   config.settings.input.reading(), wanted);
   const json identity = run_identity(config, opened.manifest().fingerprint());
+  const std::string trained_on = saved.value("data", json::object()).value("fingerprint", "");
+  if (!trained_on.empty() && trained_on != opened.manifest().fingerprint()) {
+    throw Error(fmt::format(
+        "{} is of other data (fingerprint {}) than those in {} ({}); give with --data the folder "
+        "that it was trained on, or a copy",
+        run.string(), trained_on.substr(0, 8), (folder / config.task).string(),
+        opened.manifest().fingerprint().substr(0, 8)));
+  }
   return {load_model(run, std::move(config), identity, checkpoint, device), std::move(opened)};
 }
 

@@ -30,7 +30,12 @@ void setting_fields(Fields& f, Record& setting) {
 
 bool has_result(const fs::path& run) {
   const fs::path result = run / kResultFile;
-  return fs::exists(result) && read_result(result).status == Status::ok;
+  if (!fs::exists(result)) return false;
+  try {
+    return read_result(result).status == Status::ok;
+  } catch (const Error& error) {
+    throw Error(fmt::format("{}; remove it, and a run that goes on makes it anew", error.what()));
+  }
 }
 
 // A run that reads the file that its folder keeps has the record of one that reads its own.
@@ -43,6 +48,10 @@ void name_own_file(Result& result) {
       .options = result.config.value(json::json_pointer("/attention/given"), none)};
   result.attention.label = named.text();
   result.attention.options["file"] = options.at("file");
+}
+
+int64_t evaluates_every(const json& config) {
+  return config.value(json::json_pointer("/training/evaluate_every"), int64_t{0});
 }
 
 json saved_config(const fs::path& path) {
@@ -209,9 +218,16 @@ void RunFolder::begin(const json& config, const TrainState& at, const fs::path& 
   const std::string kept = cut_run_log(had, at.step, at.evaluation_pending);
   write_file(log, kept, Links::replace);
   metrics_.emplace(log);
-  if (!events_) return;
   std::string unreadable;  // what cut_run_log() keeps can be read
-  events_->append(event_file(parse_run_log(kept, unreadable), now));
+  const std::vector<LogLine> lines = parse_run_log(kept, unreadable);
+  if (const auto lost = lost_evaluation(lines, evaluates_every(config),
+                                        at.step - (at.evaluation_pending ? 1 : 0))) {
+    host::say(fmt::format(
+        "{} has lost lines, that of the evaluation at step {} first; put it back from a copy, or "
+        "the record will not say when the run left the most frequent label",
+        log.string(), *lost));
+  }
+  if (events_) events_->append(event_file(lines, now));
 }
 
 void RunFolder::keep_file(const json& attention_options) const {
@@ -233,6 +249,7 @@ void RunFolder::log(const LogLine& line) {
 
 void RunFolder::save(const char* checkpoint, const TrainState& at, Model& model,
                      const torch::optim::AdamW* optimizer, torch::Device device) const {
+  if (metrics_) metrics_->sync();  // a checkpoint's lines are there with it
   save_checkpoint(path_ / checkpoint, identity_, at, model, optimizer, device);
 }
 
@@ -243,23 +260,47 @@ std::optional<TrainState> RunFolder::load(const char* checkpoint, Model& model,
   return load_checkpoint(path_ / checkpoint, identity_, model, optimizer, device);
 }
 
+void RunFolder::check_best(int64_t step) const {
+  if (anew_ || !lock_) return;  // another process may be about to put it in its place
+  const fs::path best = path_ / kBestCheckpoint;
+  check_step(fs::exists(best) ? std::optional(read_checkpoint(best).at.step) : std::nullopt, step);
+}
+
 void RunFolder::load_best(Model& model, torch::Device device, int64_t step) const {
   const auto best = load(kBestCheckpoint, model, nullptr, device);
-  if (best && best->step == step) return;
-  const std::string what = best ? fmt::format("holds the {} of step {}, not of step {}, the best",
-                                              kBestCheckpoint, best->step, step)
-                                : fmt::format("has no {}", kBestCheckpoint);
+  check_step(best ? std::optional(best->step) : std::nullopt, step);
+}
+
+void RunFolder::check_step(const std::optional<int64_t>& found, int64_t step) const {
+  if (found == step) return;
+  const std::string what = found ? fmt::format("holds the {} of step {}, not of step {}, the best",
+                                               kBestCheckpoint, *found, step)
+                                 : fmt::format("has no {}", kBestCheckpoint);
   throw Error(fmt::format("{} {}: put it back, or train anew with --overwrite", text(), what));
+}
+
+// Where lines are lost, nobody knows: a record without the majority says nothing of it.
+void RunFolder::note_learning(Result& result) const {
+  if (!result.dev || !result.data.dev_majority) return;
+  const fs::path file = path_ / kMetricsFile;
+  std::string reason;
+  const std::vector<LogLine> log = parse_run_log(fs::exists(file) ? read_file(file) : "", reason);
+  const int64_t last = result.status == Status::ok ? result.steps.value_or(0)
+                       : log.empty()               ? 0
+                                                   : log.back().step;
+  const auto lost = lost_evaluation(log, evaluates_every(result.config),
+                                    std::max(last, result.best_step.value_or(0)));
+  if (lost) {
+    result.data.dev_majority.reset();
+  } else {
+    result.left_majority_at =
+        left_majority_at(log, *result.data.dev_majority, result.dev->independent());
+  }
 }
 
 void RunFolder::write_result(Result result, const std::optional<Evaluation>& tested) const {
   name_own_file(result);
-  if (result.dev && result.data.dev_majority && fs::exists(path_ / kMetricsFile)) {
-    std::string reason;
-    result.left_majority_at =
-        left_majority_at(parse_run_log(read_file(path_ / kMetricsFile), reason),
-                         *result.data.dev_majority, result.dev->independent());
-  }
+  note_learning(result);
   // Labels that are tokens are too many to be written.
   if (tested && !tested->labels.empty())
     write_file(path_ / kPredictionsFile, tested->predictions_csv(), Links::replace);

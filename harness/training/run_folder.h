@@ -81,6 +81,9 @@ class RunFolder {
   /// Nothing where there is no such checkpoint yet.
   std::optional<TrainState> load(const char* checkpoint, Model& model,
                                  torch::optim::AdamW* optimizer, torch::Device device) const;
+  /// Throws Error where the best checkpoint is not there, not whole or not of step `step`, in the
+  /// process that writes.
+  void check_best(int64_t step) const;
   /// The best checkpoint, which is of step `step`; throws Error where there is no such.
   void load_best(Model& model, torch::Device device, int64_t step) const;
 
@@ -91,6 +94,8 @@ class RunFolder {
   void check_run(Resume resume);
   void check_remains(Resume resume);
   void settle_next_best() const;
+  void check_step(const std::optional<int64_t>& found, int64_t step) const;
+  void note_learning(Result& result) const;
   void remove_outcome() const;
   void remove_run() const;
   void remove_run_before() const;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <deque>
 #include <fstream>
+#include <set>
 
 #include "results/records/record_fields.h"
 #include "results/statistics/statistics.h"
@@ -95,6 +96,17 @@ std::string cut_run_log(std::string_view text, int64_t step, bool pending) {
       },
       [](int64_t, const std::exception&) {});
   return kept;
+}
+
+std::optional<int64_t> lost_evaluation(std::span<const LogLine> log, int64_t every, int64_t last) {
+  std::set<int64_t> there;
+  for (const LogLine& line : log) {
+    if (line.split == LogSplit::dev) there.insert(line.step);
+  }
+  for (int64_t step = every; every > 0 && step <= last; step += every) {
+    if (!there.contains(step)) return step;
+  }
+  return std::nullopt;
 }
 
 std::optional<int64_t> left_majority_at(std::span<const LogLine> log, double majority,

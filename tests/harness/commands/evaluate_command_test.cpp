@@ -97,6 +97,8 @@ TEST_F(RunCommandTest, EvaluateRefusesACheckpointItCannotTrust) {
   write_json(run_ / kConfigFile, config);
   expect_refusal(evaluate_words(), 1,
                  best.string() + " belongs to another configuration (seed: 0 -> 7)");
+  write_file(run_ / kConfigFile, "null");
+  expect_refusal(evaluate_words(), 1, " is not the configuration of a run");
   config["seed"] = 0;
   write_json(run_ / kConfigFile, config);
   EXPECT_EQ(run_program(evaluate_words()).status, 0) << "the whole file serves again";
@@ -116,8 +118,8 @@ TEST_F(RunCommandTest, EvaluateRefusesDataThatAreNotTheRuns) {
                            .test = 16,
                            .min_length = 10,
                            .max_length = 60});
-  expect_refusal(evaluate_words({"--data", other.string()}), 1,
-                 "belongs to another configuration (fingerprint: ");
+  expect_refusal(evaluate_words({"--data", other.string()}), 1, " is of other data (fingerprint ");
+  expect_refusal(evaluate_words({"--data", scratch_.path().string()}), 1, " holds no listops, ");
 
   const fs::path split = moved / "listops" / "test.safetensors";
   std::string bytes = read_file(split);

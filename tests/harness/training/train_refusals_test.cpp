@@ -3,7 +3,10 @@
 #include <sys/mount.h>
 
 #include <algorithm>
+#include <chrono>
+#include <csignal>
 #include <limits>
+#include <thread>
 
 #include "harness/host/gpu.h"
 #include "harness/training/open_run.h"
@@ -47,6 +50,12 @@ TEST_F(TrainTest, RefusesWithOneLineThatHelps) {
       {with({"--set", "trainings.steps=5"}), 2, "did you mean 'training'?"},
       {with({"--set", "schedule.warmup=100"}), 2,
        "schedule.warmup (100) should be less than training.steps (12)"},
+      {with({"--set", "input.cut=64"}), 2,
+       "input.cut has an effect only where it is less than input.length; leave it out"},
+      {with({"--set", "training.micro_batch=64"}), 2,
+       "training.micro_batch has an effect only where it is less than training.batch"},
+      {with({"--set", "model.attention_dtype=float32"}), 2,
+       "model.attention_dtype has an effect only where --dtype is bfloat16"},
       {with({"--set", "schedule.decay_factor=0.1"}), 2,
        "schedule.decay_factor has an effect only where schedule.kind is step"},
       {with({"--set", "model.rotary_base=50"}), 2,
@@ -359,6 +368,39 @@ TEST_F(TrainTest, TestsNothingWithoutItsBestCheckpoint) {
   fs::remove(best);
   refused(std::string("has no ") + kBestCheckpoint);
   EXPECT_FALSE(fs::exists(run("a") / kResultFile));
+}
+
+// It is refused before there is anything to lose.
+TEST_F(TrainTest, GoesOnNowhereWithoutItsBestCheckpoint) {
+  Program program(words("a", "standard", 200));
+  while (!fs::exists(run("a") / kBestCheckpoint))
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  program.send(SIGINT);
+  ASSERT_EQ(program.wait().status, 130);
+  const std::string last = tensor_bytes(run("a") / kLastCheckpoint);
+  fs::remove(run("a") / kBestCheckpoint);
+  fs::remove(run("a") / kNextBestCheckpoint);
+  const ProgramResult result = run_program(words("a", "standard", 200));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_NE(result.err.find(std::string("has no ") + kBestCheckpoint), std::string::npos)
+      << result.err;
+  EXPECT_EQ(tensor_bytes(run("a") / kLastCheckpoint), last);
+}
+
+// Whether it ever left the most frequent label is then not known, rather than never.
+TEST_F(TrainTest, ALostLogSaysNothingOfLearning) {
+  ASSERT_EQ(run_program(words("a")).status, 0);
+  EXPECT_TRUE(read_result(run("a") / kResultFile).data.dev_majority);
+  fs::remove(run("a") / kResultFile);
+  fs::remove(run("a") / kMetricsFile);
+  const ProgramResult result = run_program(words("a"));
+  EXPECT_EQ(result.status, 0) << result.err;
+  EXPECT_NE(result.err.find("has lost lines, that of the evaluation at step "), std::string::npos)
+      << result.err;
+  const Result record = read_result(run("a") / kResultFile);
+  EXPECT_FALSE(record.data.dev_majority);
+  EXPECT_FALSE(record.left_majority_at);
+  EXPECT_FALSE(record.never_left_majority());
 }
 
 // What such a model predicts is its first class, and would count as right where that is the label.

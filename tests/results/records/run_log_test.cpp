@@ -50,6 +50,17 @@ TEST(RunLog, IsCutToWhatTheRunHasBehindIt) {
   EXPECT_EQ(cut_run_log(all, 9, /*pending=*/false), "");
 }
 
+TEST(RunLog, FindsTheFirstLostEvaluation) {
+  const auto dev = [](int64_t step) { return LogLine{.step = step, .split = LogSplit::dev}; };
+  const std::vector<LogLine> whole = {
+      dev(20), {.step = 30, .split = LogSplit::train}, dev(40), dev(50)};  // the last step
+  EXPECT_EQ(lost_evaluation(whole, 20, 50), std::nullopt);
+  EXPECT_EQ(lost_evaluation(whole, 20, 60), 60);
+  EXPECT_EQ(lost_evaluation(whole, 10, 50), 10);
+  EXPECT_EQ(lost_evaluation(whole, 10, 9), std::nullopt);
+  EXPECT_EQ(lost_evaluation({}, 20, 50), 20);
+}
+
 std::vector<LogLine> evaluations(const std::vector<double>& accuracies) {
   std::vector<LogLine> log;
   for (const double accuracy : accuracies) {
