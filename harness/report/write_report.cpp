@@ -76,7 +76,7 @@ void write_report(const Records& records, const fs::path& out) {
   for (const std::string& page : page_files(records)) all.insert(page);
   listed.refuse_others(all);
   listed.begin(written);
-  remove_tree(out / kReportFile);
+  for (const char* page : {kReportFile, kReportPage}) remove_tree(out / page);
   for (const auto& [name, content] : files) {
     if (name != kReportFile) write_ours(out / name, content);
     if (!name.ends_with(kPlotScript)) continue;

@@ -75,9 +75,12 @@ bool profile_suite(const Suite& suite, const RunnerOptions& options) {
   const host::FolderLock lock = host::FolderLock::wait(out, "profile.lock", "the profile");
   // What a budget that was edited since asks for is measured beside what is there.
   const json asked = write_fields(suite.request.budget.profile);
-  if (fs::exists(done) && fs::exists(out / kProfileFile) &&
-      read_json(done).value("profile", asked) == asked)
-    return true;
+  if (fs::exists(done) && fs::exists(out / kProfileFile)) {
+    const json before = read_json(done);
+    const std::string digest = sha256_file(out / kProfileFile);
+    if (before.value("profile", asked) == asked && before.value("sha256", digest) == digest)
+      return true;
+  }
   if (stamp_of(failed) != failed_before && fs::exists(failed)) {
     host::say("another runner's profile did not finish; the next call measures what it lacks");
     return false;
@@ -98,7 +101,11 @@ bool profile_suite(const Suite& suite, const RunnerOptions& options) {
     }
     return false;
   }
-  write_json(done, {{"host", host::host_name()}, {"at", host::utc_now()}, {"profile", asked}},
+  write_json(done,
+             {{"host", host::host_name()},
+              {"at", host::utc_now()},
+              {"profile", asked},
+              {"sha256", sha256_file(out / kProfileFile)}},
              Links::replace);
   fs::remove(failed);
   return true;

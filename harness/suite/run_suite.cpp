@@ -28,6 +28,9 @@ void keep_fingerprints(const Suite& suite, const std::vector<TaskData>& data) {
   const fs::path& out = suite.request.out;
   const json before =
       fs::exists(out / kFingerprints) ? read_json(out / kFingerprints) : json::object();
+  if (!before.is_object())
+    throw Error((out / kFingerprints).string() +
+                " should be a JSON object; remove it, and it is made anew");
   json known = before;
   for (const TaskData& of_task : data) {
     const std::string& name = of_task.task;

@@ -15,6 +15,7 @@ inline constexpr const char* kPretrainingFolder = "pretraining";
 
 // Of a report: the last file to be written.
 inline constexpr const char* kReportFile = "report.md";
+inline constexpr const char* kReportPage = "report.html";
 
 // A suite's file, in the folder that holds runs/TASK/ATTENTION/seedN.
 inline constexpr const char* kSuiteFile = "suite.json";

@@ -8,13 +8,12 @@
 
 #include "results/plots/plots.h"
 #include "results/print/html.h"
+#include "results/records/run_folder.h"
 #include "results/report/report.h"
 #include "results/store/store.h"
 
 namespace lra {
 namespace {
-
-constexpr const char* kReportPage = "report.html";
 
 std::string run_file(const std::string& name) { return "runs/" + name + ".html"; }
 

@@ -183,6 +183,13 @@ bool holds_run(const std::filesystem::path& folder) {
   return there(kConfigFile) || there(kResultFile) || there(kTriesFile);
 }
 
+// A run that was begun, here or elsewhere, and has no record yet.
+bool is_unended(const std::filesystem::path& run) {
+  std::error_code none;
+  if (std::filesystem::exists(run / kResultFile, none)) return false;
+  return std::filesystem::exists(run / kMetricsFile, none);
+}
+
 }  // namespace
 
 Records find_records(const std::vector<std::filesystem::path>& paths) {
@@ -226,6 +233,9 @@ Records find_records(const std::vector<std::filesystem::path>& paths) {
         if ((name == kPretrainingFolder && holds_run(it->path().parent_path())) ||
             (it->is_directory(none) && !folders.insert(fs::canonical(it->path(), none)).second))
           it.disable_recursion_pending();
+        if (name == kConfigFile && is_unended(it->path().parent_path()))
+          records.bad.push_back({it->path().parent_path().string(),
+                                 fmt::format("a run that has not ended: no {}", kResultFile)});
         const bool wanted =
             name == kResultFile || (name.extension() == ".jsonl" && name != kMetricsFile);
         std::error_code kind;

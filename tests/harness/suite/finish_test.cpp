@@ -84,6 +84,17 @@ TEST_F(NextCommandsTest, AProfileWithACrashIsNotDone) {
   }
 }
 
+TEST_F(NextCommandsTest, AProfileThatLostCellsIsMeasuredAgain) {
+  const auto w = words("s", "standard,linear");
+  ASSERT_EQ(run_program(w).status, 0);
+  const fs::path file = out("s") / kProfileFile;
+  const std::string whole = read_file(file);
+  ASSERT_EQ(std::ranges::count(whole, '\n'), 2);
+  write_file(file, whole.substr(0, whole.find('\n') + 1));
+  EXPECT_EQ(run_program(w).status, 0);
+  EXPECT_EQ(std::ranges::count(read_file(file), '\n'), 2);
+}
+
 TEST_F(NextCommandsTest, AReportThatFailedIsMadeByWhatThereIs) {
   const fs::path suite = out("a b");
   fs::create_directories(suite / "runs");
@@ -108,6 +119,7 @@ TEST_F(NextCommandsTest, AReportThatEndsBeforeItsTimeIsNone) {
   fs::create_directory(folder / "runs.csv");
   write_file(folder / "runs.csv/file", "in its place");
   EXPECT_THROW(write_report(records, folder), Error);
+  EXPECT_FALSE(fs::exists(folder / kReportPage));
   EXPECT_FALSE(fs::exists(file)) << "by which lra suite status knows a whole one";
 }
 

@@ -326,6 +326,21 @@ TEST(FindRecords, AKeyTwiceIsRefused) {
   EXPECT_EQ(records.bad[0].reason, "key 'task' stands twice");
 }
 
+TEST(FindRecords, NamesRunsThatHaveNotEnded) {
+  const Folder folder;
+  folder.write("a/config.json", "{}");
+  folder.write("a/metrics.jsonl", "");
+  folder.write("b/config.json", "{}");
+  folder.write("b/metrics.jsonl", "");
+  folder.write("b/result.json", make_result(example_result()).dump());
+  folder.write("c/config.json", "{}");  // of another program
+  const Records records = find_records({folder.path()});
+  EXPECT_EQ(records.results.size(), 1u);
+  ASSERT_EQ(records.bad.size(), 1u);
+  EXPECT_EQ(records.bad[0].path, (folder.path() / "a").string());
+  EXPECT_EQ(records.bad[0].reason, "a run that has not ended: no result.json");
+}
+
 TEST(FindRecords, ALoopOfLinksEnds) {
   const Folder folder;
   folder.write("a/result.json", make_result(example_result()).dump());
