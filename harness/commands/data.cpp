@@ -115,7 +115,7 @@ void add_show_command(CLI::App& data, const SharedOptions& options) {
   command->add_option("--split", options->split, "train, dev or test (default dev)")
       ->option_text("SPLIT");
   command->add_option("--count", options->count, "How many (default 5, of a sheet 40)")
-      ->check(CLI::NonNegativeNumber)
+      ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
       ->option_text("N");
   command->add_option("--png", options->png, "Draw the images on one sheet, labels below, instead")
       ->option_text("FILE");
@@ -133,7 +133,7 @@ void add_show_command(CLI::App& data, const SharedOptions& options) {
 
 void add_export_command(CLI::App& data, const SharedOptions& options) {
   CLI::App* command = data.add_subcommand(
-      "export", "Write prepared ListOps or Pathfinder back in their public format, to DIR2/TASK");
+      "export", "Write prepared ListOps back in its public format, to DIR2/TASK");
   command
       ->add_option("dir", options->path,
                    "Folder given to prepare --out, or one task's folder in it")

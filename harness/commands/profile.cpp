@@ -134,14 +134,16 @@ void run_profile_command(const ProfileOptions& options) {
   const std::vector<Profile> earlier =
       options.compare.empty() ? std::vector<Profile>() : read_earlier(options.compare);
   const profile::ProfilePlan plan = planned_profile(options);
+  const ComparisonOptions comparison{
+      .earlier = options.compare, .now = options.out, .tolerance = options.tolerance};
+  // Not known before they are asked: whether a package's layers are among them.
+  if (!options.compare.empty() && options.plan.peers.empty())
+    check_comparable(earlier, profile::planned_records(plan), comparison);
   const std::vector<Profile> records = profile::run_profile(plan);
   host::say(fmt::format("{} cells in {}", records.size(), options.out));
   const std::vector<Profile> asked = profile::profiles_of(plan, records);
   print_profiles(asked);
-  if (!options.compare.empty())
-    print_comparison(
-        earlier, asked,
-        {.earlier = options.compare, .now = options.out, .tolerance = options.tolerance});
+  if (!options.compare.empty()) print_comparison(earlier, asked, comparison);
   // A script must not take these for measured.
   if (const std::string text = profile::unmeasured_text(asked); !text.empty()) throw Error(text);
 }

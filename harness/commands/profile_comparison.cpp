@@ -13,6 +13,38 @@
 
 namespace lra {
 
+namespace {
+
+// "processor AMD EPYC there, Intel Xeon here", of the first of each; "" where they agree.
+std::string machines_apart(const std::vector<Profile>& earlier, const std::vector<Profile>& now) {
+  if (earlier.empty() || now.empty()) return "";
+  const Machine &there = earlier.front().machine, &here = now.front().machine;
+  std::string text;
+  const auto add = [&](const char* what, const std::string& a, const std::string& b) {
+    if (a != b) text += fmt::format("; {} {} there, {} here", what, a, b);
+  };
+  add("processor", there.processor, here.processor);
+  add("processor model", there.processor_model, here.processor_model);
+  add("GPU", there.gpu, here.gpu);
+  return text;
+}
+
+Comparison compared(const std::vector<Profile>& earlier, const std::vector<Profile>& now,
+                    const ComparisonOptions& options) {
+  Comparison comparison = compare_profiles(earlier, now, options.tolerance);
+  if (!comparison.table.rows.empty()) return comparison;
+  throw Error(fmt::format(
+      "--compare {}: has no cell in common with {}: {}{}", options.earlier, options.now,
+      comparison.apart.empty()
+          ? "attention, options, length, sizes, scope, mode, type, protocol, task, --set, threads "
+            "and machine must agree"
+          : fmt::format("those of another setting are not compared: {}",
+                        fmt::join(comparison.apart, "; ")),
+      machines_apart(earlier, now)));
+}
+
+}  // namespace
+
 std::vector<Profile> read_earlier(const std::string& file) {
   if (!std::filesystem::exists(file)) throw UsageError("--compare " + file + ": no such file");
   if (!std::filesystem::is_regular_file(file))
@@ -24,19 +56,14 @@ std::vector<Profile> read_earlier(const std::string& file) {
   }
 }
 
+void check_comparable(const std::vector<Profile>& earlier, const std::vector<Profile>& planned,
+                      const ComparisonOptions& options) {
+  compared(earlier, planned, options);
+}
+
 void print_comparison(const std::vector<Profile>& earlier, const std::vector<Profile>& now,
                       const ComparisonOptions& options) {
-  const Comparison comparison = compare_profiles(earlier, now, options.tolerance);
-  if (comparison.table.rows.empty()) {
-    throw Error(
-        fmt::format("--compare {}: has no cell in common with {}: {}", options.earlier, options.now,
-                    comparison.apart.empty()
-                        ? "attention, options, length, sizes, scope, mode, type, protocol, task, "
-                          "--set, threads "
-                          "and machine must agree"
-                        : fmt::format("those of another setting are not compared: {}",
-                                      fmt::join(comparison.apart, "; "))));
-  }
+  const Comparison comparison = compared(earlier, now, options);
   fmt::print("{}", to_terminal(comparison.table, host::table_columns()));
   if (comparison.worse > 0) {
     throw Error(fmt::format("{} of {} cells are worse than in {} by more than {:g} %",

@@ -17,6 +17,10 @@ struct ComparisonOptions {
 /// profile.
 std::vector<Profile> read_earlier(const std::string& file);
 
+/// Throws Error where what is to be measured, `planned`, has no cell in common with `earlier`.
+void check_comparable(const std::vector<Profile>& earlier, const std::vector<Profile>& planned,
+                      const ComparisonOptions& options);
+
 /// Prints what the comparison says. Throws Error where a cell got worse, or the two have none in
 /// common.
 void print_comparison(const std::vector<Profile>& earlier, const std::vector<Profile>& now,

@@ -172,6 +172,13 @@ suite::Suite planned_suite(const SuiteOptions& options, int64_t threads,
       std::filesystem::exists(std::filesystem::path(options.out) / suite::kSuiteFile)) {
     return suite::load_suite(options.out);
   }
+  if (options.resume && !options.out.empty() && !defines(options) &&
+      std::filesystem::exists(std::filesystem::path(options.out) / "runs")) {
+    throw Error(
+        fmt::format("{} holds runs, but no {}, which says what suite they are of: give its "
+                    "options again (--budget, --tasks, --attentions, ...)",
+                    options.out, suite::kSuiteFile));
+  }
   suite::SuiteRequest request = request_of(options);
   request.threads = threads;
   request.device = device.substr(0, device.find(':'));

@@ -277,6 +277,14 @@ class ProfileRunner {
 
 }  // namespace
 
+std::vector<Profile> planned_records(const ProfilePlan& plan) {
+  const torch::Device device = host::parse_device(plan.device);
+  std::vector<Profile> records;
+  for (const ProfileCell& cell : plan.cells)
+    records.push_back(profile_record(cell, device, plan.threads));
+  return records;
+}
+
 std::vector<Profile> profiles_of(const ProfilePlan& plan, std::span<const Profile> records) {
   std::vector<Profile> chosen;
   const torch::Device device = host::parse_device(plan.device);
@@ -293,6 +301,8 @@ std::vector<Profile> run_profile(const ProfilePlan& plan) {
   try {
     return ProfileRunner(plan).run();
   } catch (const host::Interrupted&) {
+    if (!std::filesystem::exists(plan.out))
+      throw host::Interrupted("stopped; nothing was measured yet");
     throw host::Interrupted(fmt::format(
         "stopped; {} keeps what was measured, and the same command goes on", plan.out.string()));
   }

@@ -13,6 +13,9 @@ namespace lra::profile {
 /// that whatever ends this one costs one process's samples. Throws Interrupted after Ctrl-C.
 std::vector<Profile> run_profile(const ProfilePlan& plan);
 
+/// Of the plan's cells what is known before anything is measured: what they are of, and where.
+std::vector<Profile> planned_records(const ProfilePlan& plan);
+
 /// Of records those of the plan's cells, in its order.
 std::vector<Profile> profiles_of(const ProfilePlan& plan, std::span<const Profile> records);
 

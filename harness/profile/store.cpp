@@ -17,9 +17,10 @@ std::vector<Profile> read_profile(const std::filesystem::path& file) {
   const bool other =
       !records.results.empty() || !records.fidelity.empty() || !records.where.empty();
   if (!records.bad.empty() || other) {
-    throw Error(fmt::format("{} is not a profile of this program ({}); choose another file",
-                            file.string(),
-                            other ? "it holds other records" : records.bad.front().reason));
+    throw Error(
+        fmt::format("{} is not a profile of this program ({}); choose another file{}",
+                    file.string(), other ? "it holds other records" : records.bad.front().reason,
+                    !records.profiles.empty() ? ", or remove the lines that are not of it" : ""));
   }
   return records.profiles;
 }

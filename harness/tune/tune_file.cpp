@@ -97,14 +97,16 @@ json make_tune_file(const TuneFile& file) {
 }
 
 TuneFile read_tune_file(const std::filesystem::path& path) {
-  const json value = read_json(path);
   TuneFile file;
   try {
+    const json value = read_json(path);
     const RecordReader reader(value, "");
     tune_fields(reader, file);
   } catch (const std::runtime_error& error) {
-    throw Error(fmt::format("{} is not the file of a search ({}); choose another --out folder",
-                            path.string(), error.what()));
+    throw Error(
+        fmt::format("{} is not the file of a search ({}); remove it, and the same command "
+                    "makes it anew from the cells, or choose another --out folder",
+                    path.string(), error.what()));
   }
   return file;
 }

@@ -122,6 +122,8 @@ class Data(unittest.TestCase):
     def test_wrong_use(self):
         with self.assertRaisesRegex(lra.Error, "lra data prepare"):
             lra.dataset("no/such/listops")
+        with self.assertRaisesRegex(lra.Error, "holds no prepared data; lra data prepare TASK"):
+            lra.dataset("no/data")
         with self.assertRaisesRegex(lra.UsageError, "unknown task"):
             lra.generate("listop", 3)
         with self.assertRaisesRegex(lra.UsageError, "seed should be from 0"):
@@ -147,6 +149,8 @@ class Data(unittest.TestCase):
             program(*words, "--test", "2")
             with self.assertRaisesRegex(lra.UsageError, "lra train --task mqar trains on it"):
                 lra.dataset(os.path.join(folder, "mqar"))
+            with self.assertRaisesRegex(lra.Error, "holds data of mqar: give .*/mqar$"):
+                lra.dataset(folder)
 
 
 if __name__ == "__main__":

@@ -25,6 +25,16 @@ class Batch(NamedTuple):
     labels: torch.Tensor
 
 
+def _no_data(folder: str) -> str:
+    """What to do about a folder that is not a task's."""
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    tasks = [n for n in names if os.path.exists(os.path.join(folder, n, "manifest.json"))]
+    if tasks:
+        return f"{folder} holds data of {', '.join(tasks)}: give {os.path.join(folder, tasks[0])}"
+    made = os.path.join(folder, "TASK")
+    return f"{folder} holds no prepared data; lra data prepare TASK --out {folder} makes {made}"
+
+
 class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
     """A split of prepared data, mapped into memory.
 
@@ -58,7 +68,12 @@ class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
         self.mask, self.cut, self.brackets = mask, cut, brackets
         self.task = os.path.basename(self.folder)
         self._opened_by = (self.folder, split, length, mask, cut, brackets)
-        self._data = _lra.Data(os.path.dirname(self.folder), self.task, split, brackets)
+        try:
+            self._data = _lra.Data(os.path.dirname(self.folder), self.task, split, brackets)
+        except _lra.UsageError:
+            if not os.path.exists(os.path.join(self.folder, "manifest.json")):
+                raise _lra.Error(_no_data(self.folder)) from None
+            raise
         self.manifest: dict[str, Any] = json.loads(self._data.manifest())
         self.classes: int = self.manifest["classes"]
         self.vocabulary: int = self.manifest["vocabulary"]
