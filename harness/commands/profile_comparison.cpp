@@ -15,18 +15,17 @@ namespace lra {
 
 namespace {
 
-// "processor AMD EPYC there, Intel Xeon here", of the first of each; "" where they agree.
+// "; of AMD EPYC, 2 cores there, Intel Xeon, 4 cores here", of the first of each; "" where they
+// agree.
 std::string machines_apart(const std::vector<Profile>& earlier, const std::vector<Profile>& now) {
   if (earlier.empty() || now.empty()) return "";
   const Machine &there = earlier.front().machine, &here = now.front().machine;
-  std::string text;
-  const auto add = [&](const char* what, const std::string& a, const std::string& b) {
-    if (a != b) text += fmt::format("; {} {} there, {} here", what, a, b);
-  };
-  add("processor", there.processor, here.processor);
-  add("processor model", there.processor_model, here.processor_model);
-  add("GPU", there.gpu, here.gpu);
-  return text;
+  std::string a = machine_text(there), b = machine_text(here);
+  if (a == b && !there.processor_model.empty() && !here.processor_model.empty()) {
+    a = there.processor_model;
+    b = here.processor_model;
+  }
+  return a == b ? "" : fmt::format("; of {} there, {} here", a, b);
 }
 
 Comparison compared(const std::vector<Profile>& earlier, const std::vector<Profile>& now,

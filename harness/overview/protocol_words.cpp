@@ -61,6 +61,12 @@ std::vector<std::string> attentions_of(const ProtocolPart& part,
   return names;
 }
 
+// As runs have them.
+json settings_in_runs(const Protocol& protocol, const std::string& task,
+                      const std::string& attention = "") {
+  return write_fields(with_rates(task_settings(protocol, task, attention)));
+}
+
 // What a protocol makes of an attention.
 struct Meant {
   std::string runs;
@@ -74,7 +80,7 @@ Meant meant_by(const Protocol& protocol, const std::string& task, const std::str
   if (part.attention.empty() && names_file(attention)) {
     const bool has_entry = attention_settings(protocol, task).contains(attention);
     return {.runs = attention,
-            .settings = write_fields(task_settings(protocol, task, has_entry ? attention : ""))};
+            .settings = settings_in_runs(protocol, task, has_entry ? attention : "")};
   }
   const TrainingDtype dtype = task_settings(protocol, task, attention).training.dtype;
   const AttentionSpec named = parse_attention(attention);
@@ -145,7 +151,7 @@ Lines variant_lines(const Protocol& protocol, const std::string& task, const std
   const Meant meant = meant_by(protocol, task, attention, part);
   Lines lines;
   if (meant.runs != attention) lines.emplace_back("runs", attention + " → " + meant.runs);
-  append(lines, changes(write_fields(task_settings(protocol, task)), meant.settings));
+  append(lines, changes(settings_in_runs(protocol, task), meant.settings));
   append(lines, changes(meant.defaults, meant.options, "option "));
   return lines;
 }
@@ -213,8 +219,7 @@ std::string difference_words(const Protocol& left, const Protocol& right,
       of_task = {{"only in", left.name}};
       continue;
     }
-    of_task =
-        changes(write_fields(task_settings(left, task)), write_fields(task_settings(right, task)));
+    of_task = changes(settings_in_runs(left, task), settings_in_runs(right, task));
     for (const std::string& attention : attentions_of(part, {&left, &right})) {
       outline.at(task, attention) = variant_changes(
           meant_by(left, task, attention, part), meant_by(right, task, attention, part), of_task);

@@ -17,7 +17,7 @@ E named(const json& value, const char* key) {
 
 // The same for all lengths, and in later versions with more settings.
 std::string values_sha256(const Settings& settings) {
-  json values = config_identity(write_fields(settings));
+  json values = config_identity(write_fields(with_rates(settings)));
   values.at("input").erase("length");
   return sha256(values.dump());
 }

@@ -66,6 +66,15 @@ void measure_profile(const Suite& suite, const RunnerOptions& options) {
   if (const std::string text = unmeasured(plan, records); !text.empty()) throw Error(text);
 }
 
+bool is_readable(const fs::path& profile) {
+  try {
+    profile::read_profile(profile);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 bool profile_suite(const Suite& suite, const RunnerOptions& options) {
@@ -92,21 +101,20 @@ bool profile_suite(const Suite& suite, const RunnerOptions& options) {
     throw host::Interrupted("stopped; the same command with --resume goes on");
   } catch (const std::exception& error) {
     host::say_error(first_line(error));
-    host::say(
-        "the profile did not finish; the table holds the cells it measured, and the same command "
-        "with --resume measures the others");
+    host::say(is_readable(out / kProfileFile)
+                  ? "the profile did not finish; the table holds the cells it measured, and the "
+                    "same command with --resume measures the others"
+                  : fmt::format("remove {}, and the same command with --resume measures it anew",
+                                (out / kProfileFile).string()));
     try {
       write_json(failed, {{"host", host::host_name()}, {"at", host::utc_now()}}, Links::replace);
     } catch (const std::exception&) {  // a full disk may be why it failed
     }
     return false;
   }
-  write_json(done,
-             {{"host", host::host_name()},
-              {"at", host::utc_now()},
-              {"profile", asked},
-              {"sha256", sha256_file(out / kProfileFile)}},
-             Links::replace);
+  json how = {{"host", host::host_name()}, {"at", host::utc_now()}, {"profile", asked}};
+  if (fs::exists(out / kProfileFile)) how["sha256"] = sha256_file(out / kProfileFile);
+  write_json(done, how, Links::replace);
   fs::remove(failed);
   return true;
 }

@@ -22,15 +22,21 @@ namespace fs = std::filesystem;
 
 namespace {
 
+json known_fingerprints(const fs::path& file) {
+  if (!fs::exists(file)) return json::object();
+  try {
+    json known = read_json(file);
+    if (known.is_object()) return known;
+  } catch (const Error&) {  // cut or empty
+  }
+  throw Error(file.string() + " should be a JSON object; remove it, and it is made anew");
+}
+
 // The data that each task's cells are trained on, by OUT/fingerprints.json or, of a suite of before
 // it, by what a cell has recorded; `data` are added. Cells of other data would be of another suite.
 void keep_fingerprints(const Suite& suite, const std::vector<TaskData>& data) {
   const fs::path& out = suite.request.out;
-  const json before =
-      fs::exists(out / kFingerprints) ? read_json(out / kFingerprints) : json::object();
-  if (!before.is_object())
-    throw Error((out / kFingerprints).string() +
-                " should be a JSON object; remove it, and it is made anew");
+  const json before = known_fingerprints(out / kFingerprints);
   json known = before;
   for (const TaskData& of_task : data) {
     const std::string& name = of_task.task;

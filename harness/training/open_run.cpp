@@ -21,9 +21,13 @@ std::string no_checkpoint_text(const std::filesystem::path& run, const std::stri
 
 json saved_run(const std::filesystem::path& run) {
   if (std::filesystem::exists(run / kConfigFile)) {
-    json saved = read_json(run / kConfigFile);
-    if (saved.is_object()) return saved;
-    throw Error((run / kConfigFile).string() + " is not the configuration of a run");
+    try {
+      json saved = read_json(run / kConfigFile);
+      if (saved.is_object()) return saved;
+    } catch (const Error&) {  // cut or empty
+    }
+    throw Error((run / kConfigFile).string() +
+                " is not the configuration of a run; put it back, or train anew with --overwrite");
   }
   throw Error(run.string() + " is not a run folder (no " + kConfigFile + "); lra train --run " +
               run.string() + " makes one");

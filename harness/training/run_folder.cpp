@@ -50,8 +50,11 @@ void name_own_file(Result& result) {
   result.attention.options["file"] = options.at("file");
 }
 
-int64_t evaluates_every(const json& config) {
-  return config.value(json::json_pointer("/training/evaluate_every"), int64_t{0});
+EvaluationSteps evaluation_steps(const json& config) {
+  const auto of = [&](const char* key) {
+    return config.value(json::json_pointer("/training") / key, int64_t{0});
+  };
+  return {.every = of("evaluate_every"), .steps = of("steps")};
 }
 
 json saved_config(const fs::path& path) {
@@ -220,11 +223,11 @@ void RunFolder::begin(const json& config, const TrainState& at, const fs::path& 
   metrics_.emplace(log);
   std::string unreadable;  // what cut_run_log() keeps can be read
   const std::vector<LogLine> lines = parse_run_log(kept, unreadable);
-  if (const auto lost = lost_evaluation(lines, evaluates_every(config),
+  if (const auto lost = lost_evaluation(lines, evaluation_steps(config),
                                         at.step - (at.evaluation_pending ? 1 : 0))) {
     host::say(fmt::format(
-        "{} has lost lines, that of the evaluation at step {} first; put it back from a copy, or "
-        "the record will not say when the run left the most frequent label",
+        "{} has lost lines, that of the evaluation at step {} first: stop, put it back from a copy "
+        "and resume, or the record will not say when the run began to learn",
         log.string(), *lost));
   }
   if (events_) events_->append(event_file(lines, now));
@@ -260,10 +263,13 @@ std::optional<TrainState> RunFolder::load(const char* checkpoint, Model& model,
   return load_checkpoint(path_ / checkpoint, identity_, model, optimizer, device);
 }
 
-void RunFolder::check_best(int64_t step) const {
+void RunFolder::check_best(const TrainState& at) const {
   if (anew_ || !lock_) return;  // another process may be about to put it in its place
   const fs::path best = path_ / kBestCheckpoint;
-  check_step(fs::exists(best) ? std::optional(read_checkpoint(best).at.step) : std::nullopt, step);
+  std::optional<int64_t> found;
+  if (fs::exists(best)) found = read_checkpoint(best).at.step;
+  // Runs of before had no next best: of one that was killed, the evaluation is made again.
+  if (found <= at.step) check_step(found, at.best_step);
 }
 
 void RunFolder::load_best(Model& model, torch::Device device, int64_t step) const {
@@ -285,12 +291,13 @@ void RunFolder::note_learning(Result& result) const {
   const fs::path file = path_ / kMetricsFile;
   std::string reason;
   const std::vector<LogLine> log = parse_run_log(fs::exists(file) ? read_file(file) : "", reason);
-  const int64_t last = result.status == Status::ok ? result.steps.value_or(0)
-                       : log.empty()               ? 0
-                                                   : log.back().step;
-  const auto lost = lost_evaluation(log, evaluates_every(result.config),
-                                    std::max(last, result.best_step.value_or(0)));
-  if (lost) {
+  // Of a run that failed, maybe in an evaluation, to the last one that did not.
+  int64_t last = result.best_step.value_or(0);
+  if (result.status == Status::ok) last = std::max(last, result.steps.value_or(0));
+  for (const LogLine& line : log) {
+    if (line.split == LogSplit::dev) last = std::max(last, line.step);
+  }
+  if (lost_evaluation(log, evaluation_steps(result.config), last)) {
     result.data.dev_majority.reset();
   } else {
     result.left_majority_at =

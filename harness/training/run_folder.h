@@ -81,9 +81,9 @@ class RunFolder {
   /// Nothing where there is no such checkpoint yet.
   std::optional<TrainState> load(const char* checkpoint, Model& model,
                                  torch::optim::AdamW* optimizer, torch::Device device) const;
-  /// Throws Error where the best checkpoint is not there, not whole or not of step `step`, in the
-  /// process that writes.
-  void check_best(int64_t step) const;
+  /// Throws Error where the best checkpoint of a run at `at` is not there, not whole or another
+  /// one, in the process that writes.
+  void check_best(const TrainState& at) const;
   /// The best checkpoint, which is of step `step`; throws Error where there is no such.
   void load_best(Model& model, torch::Device device, int64_t step) const;
 

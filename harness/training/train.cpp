@@ -126,7 +126,7 @@ class TrainingLoop {
         folder_.load(kLastCheckpoint, learner_->model(), &learner_->optimizer(), request_.device);
     if (last) {
       at_ = *last;
-      if (at_.best_step >= 0) folder_.check_best(at_.best_step);
+      if (at_.best_step >= 0 && settings_.evaluation.test) folder_.check_best(at_);
       learner_->set_window(at_);
       host::say(fmt::format("resuming {} at step {}", folder_.text(), at_.step));
     } else if (origin_) {

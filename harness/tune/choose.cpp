@@ -24,7 +24,7 @@ bool is_better(const Score& one, const Score& other) {
 }
 
 std::string left_text(const TunedCell& cell) {
-  if (cell.status != Status::ok) return "–";
+  if (cell.status != Status::ok || cell.learning_unknown) return "–";
   return cell.left_majority_at ? fmt::format("{}", *cell.left_majority_at) : "never";
 }
 
@@ -119,12 +119,14 @@ std::vector<ChosenPoint> choose(const std::vector<Score>& scores) {
   }
   std::vector<ChosenPoint> chosen;
   for (const Score* score : best) {
-    chosen.push_back({.attention = score->attention,
-                      .point = score->point,
-                      .dev = score->mean(),
-                      .ci95 = score->interval(),
-                      .learned = score->learned(),
-                      .seeds = std::ssize(score->cells)});
+    chosen.push_back(
+        {.attention = score->attention,
+         .point = score->point,
+         .dev = score->mean(),
+         .ci95 = score->interval(),
+         .learned = score->learned(),
+         .learning_unknown = std::ranges::any_of(score->cells, &TunedCell::learning_unknown),
+         .seeds = std::ssize(score->cells)});
   }
   return chosen;
 }
@@ -167,7 +169,7 @@ Table score_table(const TuneFile& file) {
       "left majority at: of each seed the step from which dev lies above its most frequent label"};
   std::vector<std::string> unlearned;
   for (const ChosenPoint& one : file.chosen) {
-    if (one.learned == 0) unlearned.push_back(one.attention);
+    if (one.learned == 0 && !one.learning_unknown) unlearned.push_back(one.attention);
   }
   if (!unlearned.empty())
     table.notes.push_back(

@@ -191,6 +191,7 @@ TunedCell read_cell(const Search& search, size_t attention, size_t point, size_t
   one.reason = result.reason;
   one.best_step = result.best_step;
   one.left_majority_at = result.left_majority_at;
+  one.learning_unknown = result.dev && !result.data.dev_majority;
   one.seconds = result.seconds();
   if (!one.seconds) one.seconds = suite::attempt_seconds(cell.run);
   if (result.dev) {

@@ -22,6 +22,7 @@ void record_fields(Fields& f,
   f("examples", cell.examples, Presence::sparse, {.least = 1});
   f("best_step", cell.best_step);
   f("left_majority_at", cell.left_majority_at, Presence::nullable);
+  f("learning_unknown", cell.learning_unknown, Presence::sparse);
   f("seconds", cell.seconds);
 }
 
@@ -33,6 +34,7 @@ void record_fields(
   f("dev", chosen.dev, Presence::required, {.most = 1});
   f("ci95", chosen.ci95, Presence::required, {.most = 1});
   f("learned", chosen.learned);
+  f("learning_unknown", chosen.learning_unknown, Presence::sparse);
   f("seeds", chosen.seeds, Presence::required, {.least = 1});
 }
 

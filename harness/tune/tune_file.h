@@ -30,6 +30,7 @@ struct TunedCell {
   std::optional<int64_t> examples;          // that are independent, behind it
   std::optional<int64_t> best_step;         // of that checkpoint
   std::optional<int64_t> left_majority_at;  // as in the run's record
+  bool learning_unknown = false;            // whether that says nothing, as the run's log is lost
   std::optional<double> seconds;            // of training, evaluations included
 };
 
@@ -37,9 +38,10 @@ struct TunedCell {
 struct ChosenPoint {
   std::string attention;
   Point point;
-  double dev = 0;        // mean accuracy over the seeds, a fraction
-  stats::Interval ci95;  // of that
-  int64_t learned = 0;   // seeds that left the majority behind
+  double dev = 0;                 // mean accuracy over the seeds, a fraction
+  stats::Interval ci95;           // of that
+  int64_t learned = 0;            // seeds that left the majority behind
+  bool learning_unknown = false;  // whether others may have
   int64_t seeds = 0;
 };
 

@@ -50,6 +50,7 @@ std::string choice_line(const TuneFile& file, const ChosenPoint& chosen) {
 
 // What a choice says of seeds that did not learn the task; no part of the protocol's name.
 std::string learned_text(const ChosenPoint& chosen) {
+  if (chosen.learning_unknown) return "; of some seeds it is not known whether they learned";
   if (chosen.learned == 0)
     return "; no seed left the most frequent label, so that the search says nothing of it";
   if (chosen.learned == chosen.seeds) return "";

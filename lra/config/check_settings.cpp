@@ -19,11 +19,6 @@ std::string shorter_warmup(int64_t steps) {
          " --set schedule.warmup=" + std::to_string(std::max<int64_t>(steps / 5, 1));
 }
 
-// That a sample keeps at most.
-int64_t tokens_of(const InputOptions& input) {
-  return input.cut > 0 ? std::min(input.cut, input.length) : input.length;
-}
-
 // Of a model's blocks, norms and inputs.
 void check_model(const Settings& s, const Task& of) {
   const ModelOptions& m = s.model;
@@ -113,8 +108,9 @@ void check_token_objective(const Config& config, const Task& of) {
                      " has no causal form here, so that it reads what is to be predicted; give "
                      "masked, or another attention");
   }
-  if (config.settings.training.objective == Objective::causal &&
-      tokens_of(config.settings.input) < 2)
+  const InputOptions& input = config.settings.input;
+  const int64_t tokens = input.cut > 0 ? std::min(input.cut, input.length) : input.length;
+  if (config.settings.training.objective == Objective::causal && tokens < 2)
     throw UsageError(
         "training.objective causal predicts the next of two tokens: input.length and "
         "input.cut should leave more than 1");
@@ -180,16 +176,7 @@ std::vector<Read> reads_of_padding(const Settings& s) {
   return {{"model.mean_over", told, where},
           {"model.padding", told, where},
           {"model.padded_rows", told, where},
-          {"model.cls_mask", s.input.mask == InputMask::nonzero,
-           "input.mask is nonzero, by which a first token may be padding"}};
-}
-
-std::vector<Read> reads_of_sizes(const Config& config) {
-  const Settings& s = config.settings;
-  return {{"input.cut", s.input.cut < s.input.length, "it is less than input.length"},
-          {"training.micro_batch", s.training.micro_batch < s.training.batch,
-           "it is less than training.batch"},
-          {"model.attention_dtype", config.dtype != ops::Dtype::float32, "--dtype is bfloat16"}};
+          {"model.cls_mask", told, where}};
 }
 
 std::vector<Read> reads_of_training(const Settings& s) {
@@ -247,7 +234,6 @@ void check_read(const Config& config) {
   };
   check(reads_of_model(config.settings.model), "leave it out, or set both");
   check(reads_of_padding(config.settings), "leave it out");
-  check(reads_of_sizes(config), "leave it out");
   check(reads_of_training(config.settings), "leave it out, or set both");
   check(reads_of_attention(config.attention.name), "leave it out");
   check(reads_of_labels(config), "leave it out");
@@ -266,7 +252,7 @@ void check_coupling(const Config& config) {
 void settle(Config& config) {
   Settings& s = config.settings;
   const Task of = task(config.task, s.input.reading());
-  s.optimizer.groups = with_rates(s.optimizer.groups, s.optimizer.lr);
+  s = with_rates(std::move(s));
   if (s.training.objective == Objective::causal) s.model.causal = true;
   if (s.training.objective == Objective::masked && s.training.masked_share == 0)
     s.training.masked_share = of.masked_share;

@@ -185,7 +185,7 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
                      to_string(wanted) + ", or --set training.dtype=any");
   }
   const json now = write_fields(config.settings),
-             own = write_fields(settings_of(protocol, task_name, attention));
+             own = write_fields(with_rates(settings_of(protocol, task_name, attention)));
   for (const std::string& key : keys) {
     const json::json_pointer at = dotted_pointer(key);
     if (!own.contains(at) || now.at(at) != own.at(at)) config.overridden.push_back(key);

@@ -28,7 +28,8 @@ Check list_of_objects();
 /// Reads `optimizer.groups`; throws UsageError that names the entry and what is wrong.
 std::vector<ParameterGroup> parameter_groups(const json& list);
 
-/// The same list with "lr" for each "lr_factor", of optimizer.lr `lr`. Throws likewise.
+/// The same list with "lr" for each "lr_factor", of optimizer.lr `lr`, as a run's settings have it.
+/// Throws likewise.
 json with_rates(const json& list, double lr);
 
 /// Whether a pattern other than "slow" is of a name.

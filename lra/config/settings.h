@@ -245,4 +245,10 @@ struct Settings {
   }
 };
 
+/// With the rates of optimizer.groups that are factors of optimizer.lr, as runs have them.
+inline Settings with_rates(Settings settings) {
+  settings.optimizer.groups = with_rates(settings.optimizer.groups, settings.optimizer.lr);
+  return settings;
+}
+
 }  // namespace lra

@@ -98,14 +98,16 @@ std::string cut_run_log(std::string_view text, int64_t step, bool pending) {
   return kept;
 }
 
-std::optional<int64_t> lost_evaluation(std::span<const LogLine> log, int64_t every, int64_t last) {
+std::optional<int64_t> lost_evaluation(std::span<const LogLine> log, const EvaluationSteps& at,
+                                       int64_t last) {
   std::set<int64_t> there;
   for (const LogLine& line : log) {
     if (line.split == LogSplit::dev) there.insert(line.step);
   }
-  for (int64_t step = every; every > 0 && step <= last; step += every) {
+  for (int64_t step = at.every; at.every > 0 && step <= last; step += at.every) {
     if (!there.contains(step)) return step;
   }
+  if (at.steps > 0 && last >= at.steps && !there.contains(at.steps)) return at.steps;
   return std::nullopt;
 }
 

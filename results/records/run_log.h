@@ -45,9 +45,14 @@ std::vector<LogLine> parse_run_log(std::string_view text, std::string& reason);
 /// write its line again.
 std::string cut_run_log(std::string_view text, int64_t step, bool pending);
 
-/// The first step up to `last` whose evaluation of dev has no line, of a run that evaluates every
-/// `every` steps (0 = not known); nothing where all have one.
-std::optional<int64_t> lost_evaluation(std::span<const LogLine> log, int64_t every, int64_t last);
+/// When a run evaluates dev: every so many steps, and after the last one. 0 = not known.
+struct EvaluationSteps {
+  int64_t every = 0, steps = 0;
+};
+
+/// The first step up to `last` whose evaluation of dev has no line; nothing where all have one.
+std::optional<int64_t> lost_evaluation(std::span<const LogLine> log, const EvaluationSteps& at,
+                                       int64_t last);
 
 /// The step of the first evaluation of dev, on `count` examples, whose Wilson interval (95 %) lies
 /// above `majority`, the fraction of the most frequent label, and the next one's too: of many

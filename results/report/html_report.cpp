@@ -157,7 +157,7 @@ std::map<std::string, std::string> make_pages(const Records& records, const Draw
   std::string head = "<div class=\"summary\">\n" + to_html(tables.summary) + links + "</div>\n";
   if (!records.bad.empty())
     head += fmt::format(
-        "<p class=\"warn\">{} files could not be used, or not wholly: "
+        "<p class=\"warn\">{} files or runs could not be used, or not wholly: "
         "<a href=\"#bad\">which, and why</a>.</p>\n",
         records.bad.size());
   pages[kReportPage] = page.html(head);

@@ -201,6 +201,11 @@ Records find_records(const std::vector<std::filesystem::path>& paths) {
     std::error_code code;
     const fs::path real = fs::canonical(path, code);
     if (!code && !seen.insert(real).second) return;
+    if (path.filename() == kConfigFile && !named) {
+      records.bad.push_back({path.parent_path().string(),
+                             fmt::format("a run that has not ended: no {}", kResultFile)});
+      return;
+    }
     try {
       if (path.extension() == ".jsonl") {
         read_lines(path, named, records);
@@ -229,15 +234,16 @@ Records find_records(const std::vector<std::filesystem::path>& paths) {
       for (; !code && it != fs::recursive_directory_iterator(); it.increment(code)) {
         const fs::path name = it->path().filename();
         std::error_code none;
+        const fs::path folder = it->path().parent_path();
         // The first of two runs: what it cost is in the record of the second.
-        if ((name == kPretrainingFolder && holds_run(it->path().parent_path())) ||
+        const bool first = name == kPretrainingFolder && holds_run(folder);
+        if (first ||
             (it->is_directory(none) && !folders.insert(fs::canonical(it->path(), none)).second))
           it.disable_recursion_pending();
-        if (name == kConfigFile && is_unended(it->path().parent_path()))
-          records.bad.push_back({it->path().parent_path().string(),
-                                 fmt::format("a run that has not ended: no {}", kResultFile)});
-        const bool wanted =
-            name == kResultFile || (name.extension() == ".jsonl" && name != kMetricsFile);
+        if (first && !fs::exists(folder / kConfigFile, none) && is_unended(it->path()))
+          files.push_back(it->path() / kConfigFile);
+        const bool wanted = name == kResultFile || (name == kConfigFile && is_unended(folder)) ||
+                            (name.extension() == ".jsonl" && name != kMetricsFile);
         std::error_code kind;
         if (wanted && it->is_regular_file(kind)) files.push_back(it->path());
       }

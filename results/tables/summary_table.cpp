@@ -179,7 +179,10 @@ Table summary_table(const Records& records) {
     }
   }
   if (!records.bad.empty())
-    summary.add("left out", count_text(records.bad.size(), "file") + " that could not be used");
+    summary.add("left out", fmt::format("{} that could not be used",
+                                        records.bad.size() == 1
+                                            ? "1 file or run"
+                                            : fmt::format("{} files or runs", records.bad.size())));
   return table;
 }
 

@@ -236,7 +236,7 @@ TEST_F(ReportCommand, HostileAndBrokenFilesAreListedAndTheRestIsReported) {
   const std::string page = read("out/report.html");
   EXPECT_EQ(page.find("<script"), std::string::npos);
   EXPECT_NE(page.find("&lt;script&gt;alert(1)"), std::string::npos);
-  EXPECT_NE(page.find("7 files could not be used"), std::string::npos);
+  EXPECT_NE(page.find("7 files or runs could not be used"), std::string::npos);
   for (const char* reason :
        {"cut/result.json</th><td class=\"wide\">not valid JSON (cut short?)",
         "later/result.json</th><td class=\"wide\">schema &quot;lra.result/2&quot; is not one",

@@ -128,7 +128,7 @@ TEST(Pages, HoldEverySectionThatTheirRecordsAllow) {
     EXPECT_TRUE(contains(report, fmt::format("<h2 id=\"{}\">", id))) << id;
   EXPECT_FALSE(contains(report, "<h2 id=\"fidelity\">"));
   EXPECT_TRUE(contains(report, "<a href=\"runs/nystrom.html\">"));
-  EXPECT_TRUE(contains(report, "1 files could not be used, or not wholly"));
+  EXPECT_TRUE(contains(report, "1 files or runs could not be used, or not wholly"));
   EXPECT_TRUE(contains(report, "x/result.json</th><td>cut short</td>"));
   EXPECT_TRUE(contains(report, "Beside the published numbers"));
   EXPECT_TRUE(contains(report, "Differences to the best"));

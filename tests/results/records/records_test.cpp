@@ -334,11 +334,21 @@ TEST(FindRecords, NamesRunsThatHaveNotEnded) {
   folder.write("b/metrics.jsonl", "");
   folder.write("b/result.json", make_result(example_result()).dump());
   folder.write("c/config.json", "{}");  // of another program
-  const Records records = find_records({folder.path()});
+  folder.write("d/tries.log", "");
+  folder.write("d/pretraining/config.json", "{}");  // the first of two runs
+  folder.write("d/pretraining/metrics.jsonl", "");
+  folder.write("e/config.json", "{}");
+  folder.write("e/metrics.jsonl", "");
+  folder.write("e/pretraining/config.json", "{}");
+  folder.write("e/pretraining/metrics.jsonl", "");
+  const Records records = find_records({folder.path(), folder.path() / "a"});
   EXPECT_EQ(records.results.size(), 1u);
-  ASSERT_EQ(records.bad.size(), 1u);
-  EXPECT_EQ(records.bad[0].path, (folder.path() / "a").string());
-  EXPECT_EQ(records.bad[0].reason, "a run that has not ended: no result.json");
+  std::vector<std::string> unended;
+  for (const BadFile& bad : records.bad) {
+    EXPECT_EQ(bad.reason, "a run that has not ended: no result.json");
+    unended.push_back(std::filesystem::path(bad.path).lexically_relative(folder.path()).string());
+  }
+  EXPECT_EQ(unended, (std::vector<std::string>{"a", "d/pretraining", "e"}));
 }
 
 TEST(FindRecords, ALoopOfLinksEnds) {

@@ -54,11 +54,14 @@ TEST(RunLog, FindsTheFirstLostEvaluation) {
   const auto dev = [](int64_t step) { return LogLine{.step = step, .split = LogSplit::dev}; };
   const std::vector<LogLine> whole = {
       dev(20), {.step = 30, .split = LogSplit::train}, dev(40), dev(50)};  // the last step
-  EXPECT_EQ(lost_evaluation(whole, 20, 50), std::nullopt);
-  EXPECT_EQ(lost_evaluation(whole, 20, 60), 60);
-  EXPECT_EQ(lost_evaluation(whole, 10, 50), 10);
-  EXPECT_EQ(lost_evaluation(whole, 10, 9), std::nullopt);
-  EXPECT_EQ(lost_evaluation({}, 20, 50), 20);
+  EXPECT_EQ(lost_evaluation(whole, {20, 50}, 50), std::nullopt);
+  EXPECT_EQ(lost_evaluation(whole, {20, 70}, 60), 60);
+  EXPECT_EQ(lost_evaluation(whole, {10, 50}, 50), 10);
+  EXPECT_EQ(lost_evaluation(whole, {10, 50}, 9), std::nullopt);
+  EXPECT_EQ(lost_evaluation(std::span(whole).first(3), {20, 50}, 50), 50) << "after the last step";
+  EXPECT_EQ(lost_evaluation({}, {20, 50}, 50), 20);
+  EXPECT_EQ(lost_evaluation({}, {80, 50}, 50), 50) << "the only one";
+  EXPECT_EQ(lost_evaluation({}, {}, 50), std::nullopt) << "not known";
 }
 
 std::vector<LogLine> evaluations(const std::vector<double>& accuracies) {
