@@ -13,8 +13,12 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <map>
 #include <mutex>
 #include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/ranges.h>
 
@@ -77,7 +81,7 @@ class ReformerAttention : public ProjectedAttention {
     if (redraw_ != nullptr) {
       const std::scoped_lock lock(drawing_);
       seed_ = seed_of_draw(context_.seed, redraw_->next());
-      if (!given_) rotations_ = torch::Tensor();
+      drawn_.clear();
     }
     return ops::lsh_attention(context_.kernels, {q, v, mask, rotations(q, settings), settings});
   }
@@ -90,8 +94,7 @@ class ReformerAttention : public ProjectedAttention {
     if (!table.defined() || table.dim() != 4 || !table.is_floating_point())
       throw Error(
           "table rotations should be [H,d,num_hashes,num_buckets/2], of a floating-point type");
-    rotations_ = table;
-    given_ = true;
+    given_ = table;
   }
 
   bool capturable() const override { return redraw_ == nullptr; }
@@ -157,27 +160,32 @@ class ReformerAttention : public ProjectedAttention {
         .contiguous();
   }
 
-  // The table given, or one drawn and kept; several threads may call attend().
+  // The table given, or one drawn and kept: a graph that was recorded at another length, whose
+  // buckets are others, still reads its own. Several threads may call attend().
   torch::Tensor rotation_table(const std::vector<int64_t>& sizes, torch::Device device) {
     const std::scoped_lock lock(drawing_);
-    if (given_ && rotations_.sizes() != sizes) {
-      throw Error(fmt::format("table rotations should be [{}] for this length, not [{}]",
-                              fmt::join(sizes, ","), fmt::join(rotations_.sizes(), ",")));
+    if (given_.defined()) {
+      if (given_.sizes() != sizes) {
+        throw Error(fmt::format("table rotations should be [{}] for this length, not [{}]",
+                                fmt::join(sizes, ","), fmt::join(given_.sizes(), ",")));
+      }
+      if (given_.device() != device) given_ = given_.to(device);
+      return given_;
     }
-    if (!given_ && (!rotations_.defined() || rotations_.sizes() != sizes)) {
+    torch::Tensor& drawn = drawn_[{sizes, device.str()}];
+    if (!drawn.defined()) {
       auto generator = at::make_generator<at::CPUGeneratorImpl>(seed_);
-      rotations_ = torch::randn(sizes, generator, torch::kDouble);
+      drawn = torch::randn(sizes, generator, torch::kDouble).to(device);
     }
-    if (rotations_.device() != device) rotations_ = rotations_.to(device);
-    return rotations_;
+    return drawn;
   }
 
   const ReformerOptions options_;
   std::mutex drawing_;
-  torch::Tensor rotations_;               // the table given, or the last one drawn
-  uint64_t seed_ = context_.seed;         // of that
-  std::shared_ptr<ForwardCount> redraw_;  // empty where it stays
-  bool given_ = false;
+  torch::Tensor given_;  // the table, if any
+  std::map<std::pair<std::vector<int64_t>, std::string>, torch::Tensor> drawn_;  // by device
+  uint64_t seed_ = context_.seed;                                                // of these
+  std::shared_ptr<ForwardCount> redraw_;  // empty where they stay
 };
 
 [[maybe_unused]] const bool reformer_registered = register_attention<ReformerAttention,

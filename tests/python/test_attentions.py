@@ -248,6 +248,16 @@ class Attentions(unittest.TestCase):
                     if zero is not None:
                         self.assertTrue(torch.equal(zero, nan), (name, dtype))
 
+    def test_a_count_of_passes_stays_on_the_cpu(self):
+        """As it is read in each pass; copies stand for tensors on a GPU."""
+        for name in ("performer[redraw_interval=2]", "reformer[redraw=forward]"):
+            layer = self.made(name)
+            before = {key: value.data_ptr() for key, value in layer.state_dict().items()}
+            layer._apply(torch.clone)
+            after = {key: value.data_ptr() for key, value in layer.state_dict().items()}
+            stayed = {key for key in before if before[key] == after[key]}
+            self.assertEqual(stayed, {"redraw.forwards"}, name)
+
     def test_wrong_numbers(self):
         for wrong in (
             {"dim": 0},

@@ -127,7 +127,9 @@ class NativeModule(nn.Module):
             place = getattr(owner or self, kind)
             moved = place[name]
             if moved is not tensor:  # buffers are replaced
-                tensor.data = moved.data
+                # A count of passes, which each reads: a GPU would have to be waited for.
+                if name != "forwards":
+                    tensor.data = moved.data
                 place[name] = tensor
         return self
 

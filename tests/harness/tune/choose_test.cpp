@@ -1,6 +1,8 @@
 // The choice among a grid's points, its record, and the protocol that comes of it.
 #include "harness/tune/choose.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -122,6 +124,20 @@ TEST(TuneChoice, StandsInTheTable) {
   EXPECT_EQ(table.rows[2][2], "1 diverged");
   EXPECT_EQ(table.rows[2][4], "4, –");
   EXPECT_EQ(table.notes.back(), "hours of training, evaluations included: nystrom 3, in all 3");
+}
+
+// As of a run whose log is lost: that it never learned is not said.
+TEST(TuneChoice, DoesNotTakeUnknownForNever) {
+  auto cells = cells_of({{0.5, 0.5}, {0.3, 0.3}, {0.3, 0.3}},
+                        {{kNever, kNever}, {kNever, kNever}, {kNever, kNever}});
+  const auto notes = [&] {
+    return fmt::format("{}", fmt::join(score_table(example(cells)).notes, "\n"));
+  };
+  EXPECT_NE(notes().find("no seed of what was chosen"), std::string::npos);
+  cells[0].learning_unknown = true;
+  EXPECT_EQ(notes().find("no seed of what was chosen"), std::string::npos);
+  EXPECT_EQ(score_table(example(cells)).rows[0][4], "–, never");
+  EXPECT_TRUE(example(cells).chosen.front().learning_unknown);
 }
 
 TEST(TuneRecord, ComesBackAsItWasWritten) {
