@@ -24,8 +24,9 @@ namespace {
 
 json known_fingerprints(const fs::path& file) {
   if (!fs::exists(file)) return json::object();
+  const std::string text = read_file(file);
   try {
-    json known = read_json(file);
+    json known = parse_json(text, file.string());
     if (known.is_object()) return known;
   } catch (const Error&) {  // cut or empty
   }

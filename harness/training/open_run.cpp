@@ -21,8 +21,9 @@ std::string no_checkpoint_text(const std::filesystem::path& run, const std::stri
 
 json saved_run(const std::filesystem::path& run) {
   if (std::filesystem::exists(run / kConfigFile)) {
+    const std::string text = read_file(run / kConfigFile);
     try {
-      json saved = read_json(run / kConfigFile);
+      json saved = parse_json(text, kConfigFile);
       if (saved.is_object()) return saved;
     } catch (const Error&) {  // cut or empty
     }
