@@ -151,6 +151,19 @@ json parse_json(std::string_view text, const std::string& where) {
   }
 }
 
+json read_json_object(const std::filesystem::path& path, const std::string& what,
+                      const std::string& advice) {
+  const std::string text = read_file(path);
+  json value;
+  try {
+    value = parse_json(text, path.string());
+  } catch (const Error& error) {
+    throw Error(error.what() + advice);
+  }
+  if (value.is_object()) return value;
+  throw Error(path.string() + " is not " + what + advice);
+}
+
 json read_json(const fs::path& path) { return parse_json(read_file(path), path.string()); }
 
 void remove_tree(const fs::path& path) {

@@ -23,6 +23,11 @@ json parse_json(std::string_view text, const std::string& where);
 /// Reads a JSON file; throws Error with file, line and column on malformed text.
 json read_json(const std::filesystem::path& path);
 
+/// Reads a JSON file that holds an object. Throws Error where it cannot be read, and where its text
+/// is malformed or no object, that it is not `what`, with what to do: "; remove it".
+json read_json_object(const std::filesystem::path& path, const std::string& what,
+                      const std::string& advice);
+
 /// What becomes of a symbolic link in the place of a file to be written.
 enum class Links {
   follow,  // what it points to is written: the user named it

@@ -287,10 +287,9 @@ std::vector<Profile> planned_records(const ProfilePlan& plan) {
 
 std::vector<Profile> profiles_of(const ProfilePlan& plan, std::span<const Profile> records) {
   std::vector<Profile> chosen;
-  const torch::Device device = host::parse_device(plan.device);
   std::set<std::string> known;
-  for (const ProfileCell& cell : plan.cells) {
-    const std::string key = identity(profile_record(cell, device, plan.threads));
+  for (const Profile& planned : planned_records(plan)) {
+    const std::string key = identity(planned);
     const auto found = std::ranges::find(records, key, identity);
     if (found != records.end() && known.insert(key).second) chosen.push_back(*found);
   }

@@ -22,22 +22,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-json known_fingerprints(const fs::path& file) {
-  if (!fs::exists(file)) return json::object();
-  const std::string text = read_file(file);
-  try {
-    json known = parse_json(text, file.string());
-    if (known.is_object()) return known;
-  } catch (const Error&) {  // cut or empty
-  }
-  throw Error(file.string() + " should be a JSON object; remove it, and it is made anew");
-}
-
 // The data that each task's cells are trained on, by OUT/fingerprints.json or, of a suite of before
 // it, by what a cell has recorded; `data` are added. Cells of other data would be of another suite.
 void keep_fingerprints(const Suite& suite, const std::vector<TaskData>& data) {
   const fs::path& out = suite.request.out;
-  const json before = known_fingerprints(out / kFingerprints);
+  const json before =
+      fs::exists(out / kFingerprints)
+          ? read_json_object(out / kFingerprints, "the fingerprints of a suite's data",
+                             "; remove it, and it is made anew")
+          : json::object();
   json known = before;
   for (const TaskData& of_task : data) {
     const std::string& name = of_task.task;

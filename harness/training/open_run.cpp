@@ -1,5 +1,7 @@
 #include "harness/training/open_run.h"
 
+#include <fmt/format.h>
+
 #include "attention_variants/base/files.h"
 #include "harness/training/resume.h"
 #include "harness/training/run_folder.h"
@@ -21,14 +23,8 @@ std::string no_checkpoint_text(const std::filesystem::path& run, const std::stri
 
 json saved_run(const std::filesystem::path& run) {
   if (std::filesystem::exists(run / kConfigFile)) {
-    const std::string text = read_file(run / kConfigFile);
-    try {
-      json saved = parse_json(text, kConfigFile);
-      if (saved.is_object()) return saved;
-    } catch (const Error&) {  // cut or empty
-    }
-    throw Error((run / kConfigFile).string() +
-                " is not the configuration of a run; put it back, or train anew with --overwrite");
+    return read_json_object(run / kConfigFile, "the configuration of a run",
+                            "; put it back, or train anew with --overwrite");
   }
   throw Error(run.string() + " is not a run folder (no " + kConfigFile + "); lra train --run " +
               run.string() + " makes one");
@@ -61,9 +57,8 @@ TrainedModel open_model(const std::filesystem::path& run, CheckpointKind checkpo
 }
 
 std::string attention_of(const std::filesystem::path& run) {
-  const std::filesystem::path file = run / kConfigFile;
-  if (!std::filesystem::is_regular_file(file)) return "";
-  const json config = read_json(file);
+  if (!std::filesystem::is_regular_file(run / kConfigFile)) return "";
+  const json config = saved_run(run);
   const json::json_pointer name("/attention/name");
   return config.contains(name) && config[name].is_string() ? config[name].get<std::string>() : "";
 }

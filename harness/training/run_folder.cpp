@@ -59,14 +59,8 @@ EvaluationSteps evaluation_steps(const json& config) {
 
 json saved_config(const fs::path& path) {
   constexpr const char* kAdvice = "; remove it, or choose another --run folder";
-  const std::string text = read_file(path);
-  json saved;
-  try {
-    saved = parse_json(text, path.string());
-  } catch (const Error& error) {
-    throw Error(error.what() + std::string(kAdvice));
-  }
-  if (saved.is_object() && saved.contains("identity")) return saved;
+  json saved = read_json_object(path, "the configuration of a run", kAdvice);
+  if (saved.contains("identity")) return saved;
   throw Error(path.string() + " is not the configuration of a run" + kAdvice);
 }
 

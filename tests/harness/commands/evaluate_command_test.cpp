@@ -97,6 +97,8 @@ TEST_F(RunCommandTest, EvaluateRefusesACheckpointItCannotTrust) {
   write_json(run_ / kConfigFile, config);
   expect_refusal(evaluate_words(), 1,
                  best.string() + " belongs to another configuration (seed: 0 -> 7)");
+  write_file(run_ / kConfigFile, "{\"a");
+  expect_refusal(evaluate_words(), 1, "; put it back, or train anew with --overwrite");
   write_file(run_ / kConfigFile, "null");
   expect_refusal(evaluate_words(), 1, " is not the configuration of a run");
   config["seed"] = 0;
