@@ -6,6 +6,11 @@
 
 namespace lra::ops {
 
+/// Whether a map is of W x.
+inline bool is_projected(FeatureMap map) {
+  return map == FeatureMap::relu || map == FeatureMap::softmax;
+}
+
 struct LinearAttentionOptions {
   FeatureMap map = FeatureMap::elu;
   double norm = 0;             // of softmax: what ‖x‖² is multiplied by
@@ -30,7 +35,8 @@ struct LinearAttentionShape {
 /// φ(Q) (φ(K)ᵀ V) / (φ(Q)·Σ φ(K)): q, k, v [B,H,N,d], mask [B,N] bool -> [B,H,N,d]; rows of padded
 /// positions are zero. Of the maps relu and softmax, `table` is W [f,d]; of cosine, the positions'
 /// sines and cosines [B,N,2]; either at least float32, but for whole modules in bfloat16; else it
-/// is undefined. The own kernel is differentiable once, towards q, k and v.
+/// is undefined. Under autocast to bfloat16 W is rounded as q and k are, and W x is a sum of
+/// float32. The own kernel is differentiable once, towards q, k and v.
 struct LinearAttentionCall {
   using Result = torch::Tensor;
   using Shape = LinearAttentionShape;
@@ -39,12 +45,11 @@ struct LinearAttentionCall {
 
   Shape shape() const {
     const int64_t d = q.size(3);
-    const bool projected = options.map == FeatureMap::relu || options.map == FeatureMap::softmax;
     return {.batch = q.size(0),
             .heads = q.size(1),
             .length = q.size(2),
             .head_dim = d,
-            .width = projected                           ? table.size(0)
+            .width = is_projected(options.map)           ? table.size(0)
                      : options.map == FeatureMap::cosine ? 2 * d
                                                          : d,
             .element_size = q.element_size(),

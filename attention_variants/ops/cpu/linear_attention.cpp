@@ -111,11 +111,11 @@ class LinearAttentionOp : public HeadOp {
     return owner;
   }
 
-  // Three products in AMX's registers cost less than one of float32.
-  static int64_t parts_of_projection(const HeadTensors& tensors) {
-    const bool rounded = is_copied_head(tensors.in[0]) && is_copied_head(tensors.in[1]) &&
-                         gemm_precision() == GemmPrecision::bfloat16;
-    return rounded && rounded_code() == GemmBf16Backend::amx ? kBfloat16Parts : 1;
+  // W is rounded by linear_attention(). Where products of bfloat16 are no faster, they round again.
+  static bool is_rounded(const HeadTensors& tensors) {
+    return is_copied_head(tensors.in[0]) && is_copied_head(tensors.in[1]) &&
+           gemm_precision() == GemmPrecision::bfloat16 &&
+           rounded_code() != GemmBf16Backend::float32;
   }
 
   static FeatureShape shape_of(const HeadTensors& tensors, const Options& options) {
@@ -145,7 +145,7 @@ class LinearAttentionOp : public HeadOp {
       case FeatureMap::softmax:
         shape.width = table.size(0);
         shape.projection = table.const_data_ptr<float>();
-        shape.projection_parts = parts_of_projection(tensors);
+        shape.rounded = is_rounded(tensors);
     }
     return shape;
   }

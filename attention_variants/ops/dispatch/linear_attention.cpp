@@ -15,9 +15,13 @@ constexpr Implementation<LinearAttentionCall> kLinearAttention[] = {
 
 }  // namespace
 
-torch::Tensor linear_attention(Kernels asked, const LinearAttentionCall& call) {
-  return run_recorded("lra::linear_attention", kLinearAttention, asked, Place::of(call.q),
-                      call.shape(), call);
+torch::Tensor linear_attention(Kernels asked, const LinearAttentionCall& given) {
+  const Place place = Place::of(given.q);
+  LinearAttentionCall call = given;
+  if (place.autocast && place.autocast_ok && is_projected(call.options.map) &&
+      call.table.scalar_type() == torch::kFloat)
+    call.table = call.table.to(torch::kBFloat16).to(torch::kFloat);
+  return run_recorded("lra::linear_attention", kLinearAttention, asked, place, call.shape(), call);
 }
 
 int64_t linear_attention_bytes(Kernels asked, const LinearAttentionShape& shape) {
@@ -25,9 +29,8 @@ int64_t linear_attention_bytes(Kernels asked, const LinearAttentionShape& shape)
 }
 
 int64_t linear_attention_flops(const LinearAttentionShape& s) {
-  const FeatureMap map = s.options.map;
-  const bool projected = map == FeatureMap::relu || map == FeatureMap::softmax;
-  const int64_t features = projected ? 4 * s.length * s.width * s.head_dim : 0;  // Q Wᵀ, K Wᵀ
+  const int64_t features =
+      is_projected(s.options.map) ? 4 * s.length * s.width * s.head_dim : 0;  // Q Wᵀ, K Wᵀ
   // φ(K)ᵀ [V, 1] and φ(Q) times it.
   const int64_t products = 4 * s.length * s.width * (s.head_dim + (s.options.normalise ? 1 : 0));
   return s.batch * s.heads * (features + products);

@@ -3,9 +3,11 @@
 
 #include <vector>
 
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
 #include "attention_variants/ops/cpu/kernels/heads/linear_attention.h"
 #include "attention_variants/ops/cpu/kernels/kernels.h"
+#include "attention_variants/ops/linear_attention.h"
 #include "tests/attention_variants/testing.h"
 
 namespace lra::ops::cpu {
@@ -13,18 +15,19 @@ namespace {
 
 struct FeatureCase {
   FeatureShape shape;
-  torch::Tensor k, w;  // [N,d] of bfloat16 numbers, [f,d]
+  torch::Tensor k, w;  // [N,d], [f,d]; k, and w where `rounded`, of bfloat16 numbers
 };
 
-FeatureCase feature_case(int64_t depth, int64_t width, int64_t parts) {
+FeatureCase feature_case(int64_t depth, int64_t width, bool rounded) {
   torch::manual_seed(3);
   FeatureCase of{.shape = {.map = FeatureMap::softmax,
                            .length = 150,
                            .depth = depth,
                            .width = width,
-                           .projection_parts = parts},
+                           .rounded = rounded},
                  .k = (4 * torch::randn({150, depth})).to(torch::kBFloat16).to(torch::kFloat),
                  .w = torch::randn({width, depth})};
+  if (rounded) of.w = of.w.to(torch::kBFloat16).to(torch::kFloat);
   of.shape.projection = of.w.const_data_ptr<float>();
   return of;
 }
@@ -40,19 +43,44 @@ Largest largest_exponent(const FeatureCase& of) {
                          arena);
 }
 
-// By the product of float32 or by bfloat16's products of all parts of the projection. Bounds: an
-// exponent is a sum of `depth` products, each to 2^-24 of the largest.
+// By the product of float32, or by that of bfloat16 where it is exact. Bounds: an exponent is a sum
+// of `depth` products, each to 2^-24 of the largest.
 TEST(FeatureProjection, ExponentsAreThoseOfFloat32WhateverProductsRoundTo) {
-  for (const int64_t parts : {int64_t{1}, kBfloat16Parts}) {
+  for (const bool rounded : {false, true}) {
     for (const auto& [depth, width] : std::vector<std::pair<int64_t, int64_t>>{
              {32, 256}, {32, 266}, {24, 70}, {5, 3}, {64, 128}}) {
-      const FeatureCase of = feature_case(depth, width, parts);
+      const FeatureCase of = feature_case(depth, width, rounded);
       const torch::Tensor exact = of.k.to(torch::kDouble).matmul(of.w.to(torch::kDouble).t());
-      const GemmPrecisionScope rounded(GemmPrecision::bfloat16);
+      const GemmPrecisionScope products(GemmPrecision::bfloat16);
       const Largest found = largest_exponent(of);
       const auto most = exact.max().item<double>();
-      EXPECT_NEAR(found.value, most, 2e-6 * most) << parts << ", " << depth << ", " << width;
+      EXPECT_NEAR(found.value, most, 2e-6 * most) << rounded << ", " << depth << ", " << width;
       EXPECT_NEAR(exact[found.row][found.feature].item<double>(), most, 2e-6 * most);
+    }
+  }
+}
+
+// Whoever computes it, W under autocast is W rounded.
+TEST(FeatureProjection, IsRoundedUnderAutocastByAllKernels) {
+  torch::manual_seed(4);
+  const auto numbers = [] { return torch::randn({2, 2, 70, 32}).to(torch::kBFloat16); };
+  const torch::Tensor w = torch::randn({48, 32}),
+                      rounded = w.to(torch::kBFloat16).to(torch::kFloat);
+  LinearAttentionCall call{.q = numbers(),
+                           .k = numbers(),
+                           .v = numbers(),
+                           .mask = torch::ones({2, 70}, torch::kBool),
+                           .options = {.norm = 0.5}};
+  const AutocastScope autocast(torch::kCPU, Dtype::bfloat16);
+  for (const FeatureMap map : {FeatureMap::softmax, FeatureMap::relu}) {
+    call.options.map = map;
+    for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
+      const auto out = [&](const torch::Tensor& table) {
+        call.table = table;
+        return linear_attention(kernels, call);
+      };
+      EXPECT_TRUE(out(w).equal(out(rounded)));
+      EXPECT_FALSE(out(w).equal(out(rounded + 1)));
     }
   }
 }

@@ -165,32 +165,14 @@ float softmax_backward(const FeatureTile& tile, const FeatureGradient& gradient,
 
 void prepare_projection(const FeatureShape& shape, Matrix w) {
   if (shape.projection == nullptr) return;
-  const int64_t d = shape.depth, f = shape.width;
-  transpose({shape.projection, d}, f, d, w);
-  for (int64_t r = 0; r < d; ++r) {
-    // Each part is what the ones before it leave, rounded.
-    for (int64_t part = 1; part < shape.projection_parts; ++part) {
-      float *const high = w[(part - 1) * d + r], *const low = w[part * d + r];
-      std::copy_n(high, f, low);
-      round_to_bfloat16(low, f, high);
-      for (int64_t c = 0; c < f; ++c) low[c] -= high[c];
-    }
-  }
+  transpose({shape.projection, shape.depth}, shape.width, shape.depth, w);
 }
 
 void project(const FeatureShape& shape, ConstMatrix w, const FeatureTile& tile) {
   if (shape.projection == nullptr) return;
-  const int64_t d = shape.depth, f = shape.width;
-  if (shape.projection_parts == 1) {
-    const GemmPrecisionScope exact(GemmPrecision::float32);
-    return gemm(tile.rows, f, d, tile.x, w, {tile.e, f});
-  }
-  const Matrix copies{tile.copies, shape.projection_parts * d};
-  for (int64_t r = 0; r < tile.rows; ++r) {
-    for (int64_t part = 0; part < shape.projection_parts; ++part)
-      std::copy_n(tile.x[r], d, copies[r] + part * d);
-  }
-  gemm(tile.rows, f, shape.projection_parts * d, copies, w, {tile.e, f});
+  // An exponent of numbers rounded here would be off by a quarter.
+  const GemmPrecisionScope exact(shape.rounded ? gemm_precision() : GemmPrecision::float32);
+  gemm(tile.rows, shape.width, shape.depth, tile.x, w, {tile.e, shape.width});
 }
 
 Largest largest_of(const float* e, const bool* seen, int64_t rows, int64_t features) {

@@ -11,7 +11,6 @@ struct FeatureTile {
   int64_t rows = 0;
   const float* phases = nullptr;  // [rows,2], of cosine
   float* e = nullptr;             // [rows,f]
-  float* copies = nullptr;        // room for those of x, where W is multiplied in parts
 };
 
 /// The gradient of e [rows,f]: grad + weight * row, a weight a row (null: 1). `grad` is written
@@ -26,7 +25,7 @@ struct FeatureGradient {
 
 namespace lra::ops::LRA_KERNELS {
 
-/// Writes Wᵀ in its parts to w [parts d,f], where the map has a projection.
+/// Writes Wᵀ to w [d,f], where the map has a projection.
 void prepare_projection(const FeatureShape& shape, Matrix w);
 
 /// e = W x, given that, where the map has a projection.

@@ -21,7 +21,7 @@ struct FeatureShape {
   int64_t depth = 0;                  // d
   int64_t width = 0;                  // f features
   const float* projection = nullptr;  // W [f,d], of relu and softmax
-  int64_t projection_parts = 1;       // as which W is multiplied: see kBfloat16Parts
+  bool rounded = false;  // q, k and W hold bfloat16 numbers, whose products float32 holds exactly
   float norm = 0;
   float offset = 0;
   bool normalise = true;  // false: no denominator, S times `share`
@@ -34,11 +34,6 @@ struct FeatureShape {
 
   LRA_INLINE int64_t sums() const { return width * (depth + 1); }  // floats of FeatureState::sums
 };
-
-/// An exponent of bfloat16 products is off by a quarter. Where q and k hold bfloat16 numbers, W is
-/// a sum of so many matrices of bfloat16 numbers, and the product of all, one below the other, with
-/// as many copies of q or k is as exact as float32's.
-inline constexpr int64_t kBfloat16Parts = 3;
 
 struct FeatureInputs {
   ConstMatrix q, k, v;                // [N,d]
@@ -82,23 +77,19 @@ struct QuerySums {
   float denominators;   // of the denominators
 };
 
-/// Wᵀ in parts; a row of sums; what ranges of keys add up to, the first in FeatureState.
+/// Wᵀ; a row of sums; what ranges of keys add up to, the first in FeatureState.
 struct FeatureScratch {
   LRA_INLINE FeatureScratch(const FeatureShape& shape, int64_t parts, Arena& arena)
-      : w(projection(shape, arena)),
+      : w(transposed(shape, arena)),
         row(arena.take(shape.depth)),
         sums(arena.take((parts - 1) * whole_lines(shape.sums()))),
         values(arena.matrix(parts, shape.depth)),
         keys(arena.take<KeySums>(parts)) {}
-  LRA_INLINE static Matrix transposed(const FeatureShape& shape, Arena& arena,
-                                      int64_t matrices = 1) {
+  LRA_INLINE static Matrix transposed(const FeatureShape& shape, Arena& arena) {
     const int64_t stride = transposed_stride(shape.width);
-    return {arena.take(matrices * shape.depth * stride), stride};
+    return {arena.take(shape.depth * stride), stride};
   }
-  LRA_INLINE static Matrix projection(const FeatureShape& shape, Arena& arena) {
-    return transposed(shape, arena, shape.projection_parts);
-  }
-  Matrix w;     // [parts d,f]
+  Matrix w;     // [d,f]
   float* row;   // [d]
   float* sums;  // of the parts behind the first
   Matrix values;
@@ -110,32 +101,28 @@ struct FeaturePartScratch {
   LRA_INLINE FeaturePartScratch(const FeatureShape& shape, Arena& arena)
       : e(arena.take(kFeatureTile * shape.width)),
         x(arena.take(kFeatureTile * shape.depth)),
-        v(arena.take(kFeatureTile * shape.depth)),
-        copies(arena.take(
-            shape.projection_parts > 1 ? kFeatureTile * shape.projection_parts * shape.depth : 0)) {
-  }
+        v(arena.take(kFeatureTile * shape.depth)) {}
   float *e, *x, *v;  // [kFeatureTile,f], [kFeatureTile,d] twice
-  float* copies;     // [kFeatureTile,parts d] of x, where there are parts
 };
 
 /// What feature_largest() takes.
 struct FeatureLargestScratch {
   LRA_INLINE FeatureLargestScratch(const FeatureShape& shape, Arena& arena)
-      : w(FeatureScratch::projection(shape, arena)), part(shape, arena) {}
-  Matrix w;  // [parts d,f]
+      : w(FeatureScratch::transposed(shape, arena)), part(shape, arena) {}
+  Matrix w;  // [d,f]
   FeaturePartScratch part;
 };
 
 /// The same and gradients, backward.
 struct FeatureBackwardScratch {
   LRA_INLINE FeatureBackwardScratch(const FeatureShape& shape, int64_t parts, Arena& arena)
-      : w(FeatureScratch::projection(shape, arena)),
+      : w(FeatureScratch::transposed(shape, arena)),
         s(FeatureScratch::transposed(shape, arena)),
         row(arena.take(shape.depth)),
         sums(arena.take(parts * whole_lines(shape.sums() + shape.depth))),
         queries(arena.take<QuerySums>(parts)),
         grad_largest(arena.take(parts)) {}
-  Matrix w, s;  // [parts d,f], [d,f]
+  Matrix w, s;  // [d,f] both
   float* row;   // [d]
   float* sums;  // of the parts
   QuerySums* queries;

@@ -19,7 +19,7 @@ inline void add_and_scale(Matrix x, int64_t rows, int64_t width, const float* ro
   }
 }
 
-// What both passes over one head read; `projection` is room for Wᵀ in parts, which it makes.
+// What both passes over one head read; `projection` is room for Wᵀ, which it makes.
 struct HeadPass {
   HeadPass(const FeatureShape& given_shape, const FeatureInputs& inputs, Matrix projection)
       : shape(given_shape),
@@ -35,8 +35,7 @@ struct HeadPass {
     return {.x = without_padding(of.from(begin), in.mask + begin, rows, shape.depth, own.x),
             .rows = rows,
             .phases = in.phases == nullptr ? nullptr : in.phases + 2 * begin,
-            .e = own.e,
-            .copies = own.copies};
+            .e = own.e};
   }
   ConstMatrix values(int64_t begin, int64_t rows, const FeaturePartScratch& own) const {
     prefetch_rows(in.v, begin, rows, shape.depth);  // read after the features of their keys
