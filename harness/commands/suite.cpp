@@ -73,15 +73,8 @@ void run(const SuiteOptions& options) {
   const suite::Suite planned = planned_suite(options, threads, runner.devices.front());
   if (options.command->count("--only") > 0)
     runner.only = parse_cells(options.only, planned.cells.size());
-  for (const std::string& device : runner.devices) {
-    host::parse_device(device);
-    if (device.substr(0, device.find(':')) != planned.request.device) {
-      throw UsageError(
-          fmt::format("the suite in {} is of device {}, not {}; choose it, or another "
-                      "--out folder",
-                      options.out, planned.request.device, device));
-    }
-  }
+  use_device_of(planned, options, runner);
+  for (const std::string& device : runner.devices) host::parse_device(device);
   const suite::OpenedSuite opened =
       opened_suite(options, planned, options.threads > 0 ? threads : 0, runner.jobs);
   const suite::Suite& suite = opened.suite;
@@ -178,7 +171,7 @@ suite::SlurmOptions slurm_of(const SuiteOptions& options) {
 // The cells that have not ended, of --only where it is given. Throws UsageError where it leaves
 // nothing to submit.
 std::vector<size_t> cells_to_submit(const SuiteOptions& options, const suite::Suite& suite) {
-  std::vector<size_t> cells = suite::open_cells(suite);
+  std::vector<size_t> cells = suite::open_cells(suite, options.timeout);
   if (options.command->count("--only") == 0) return cells;
   const std::vector<size_t> only = parse_cells(options.only, suite.cells.size());
   std::erase_if(cells, [&](size_t cell) { return std::ranges::count(only, cell) == 0; });

@@ -121,6 +121,13 @@ std::vector<std::string> devices_of(const SuiteOptions& options) {
   return devices;
 }
 
+bool gives_device(const SuiteOptions& options) {
+  return options.command->count("--device") > 0 || !options.devices.empty() ||
+         !options.cluster.gpus.empty();
+}
+
+std::string kind_of(const std::string& device) { return device.substr(0, device.find(':')); }
+
 }  // namespace
 
 std::vector<size_t> parse_cells(const std::string& text, size_t count) {
@@ -162,6 +169,11 @@ suite::RunnerOptions runner_of(const SuiteOptions& options) {
   return runner;
 }
 
+void use_device_of(const suite::Suite& suite, const SuiteOptions& options,
+                   suite::RunnerOptions& runner) {
+  if (!gives_device(options)) runner.devices = {suite.request.device};
+}
+
 int64_t cell_threads(const suite::RunnerOptions& runner) {
   return std::max<int64_t>(runner.threads / runner.jobs, 1);
 }
@@ -170,7 +182,14 @@ suite::Suite planned_suite(const SuiteOptions& options, int64_t threads,
                            const std::string& device) {
   if (!options.out.empty() && !defines(options) &&
       std::filesystem::exists(std::filesystem::path(options.out) / suite::kSuiteFile)) {
-    return suite::load_suite(options.out);
+    suite::Suite held = suite::load_suite(options.out);
+    if (gives_device(options) && kind_of(device) != held.request.device) {
+      throw UsageError(
+          fmt::format("the suite in {} is of device {}, not {}; choose it, or another "
+                      "--out folder",
+                      options.out, held.request.device, device));
+    }
+    return held;
   }
   if (options.resume && !options.out.empty() && !defines(options) &&
       std::filesystem::exists(std::filesystem::path(options.out) / "runs")) {
@@ -181,7 +200,7 @@ suite::Suite planned_suite(const SuiteOptions& options, int64_t threads,
   }
   suite::SuiteRequest request = request_of(options);
   request.threads = threads;
-  request.device = device.substr(0, device.find(':'));
+  request.device = kind_of(device);
   const bool joins = std::filesystem::exists(request.out / suite::kSuiteFile) &&
                      (options.resume || options.command->got_subcommand("plan"));
   if (joins) request.changed = suite::changed_files(request.out);

@@ -24,7 +24,12 @@ suite::RunnerOptions runner_of(const SuiteOptions& options);
 /// A runner's threads, shared out over the cells that it runs at a time.
 int64_t cell_threads(const suite::RunnerOptions& runner);
 
-/// The suite of these options, or the one that the folder holds already.
+/// Where the options name no device, the suite's is the runner's.
+void use_device_of(const suite::Suite& suite, const SuiteOptions& options,
+                   suite::RunnerOptions& runner);
+
+/// The suite of these options, or the one that the folder holds already. Throws UsageError where
+/// that is of another device than the options name.
 suite::Suite planned_suite(const SuiteOptions& options, int64_t threads, const std::string& device);
 
 /// The files that costs are predicted from. Throws UsageError where one is not there.

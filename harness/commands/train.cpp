@@ -32,10 +32,23 @@ struct TrainOptions {
 };
 
 // Float sums depend on the number of threads: a resumed run keeps the number it had unless another
-// is given.
-int64_t resumed_threads(const TrainOptions& options, bool says) {
-  const auto had =
-      options.resume ? read_run_setting(begun_folder(options.run)).threads : std::nullopt;
+// is given, or another number of processes shares the host's.
+int64_t resumed_threads(const TrainOptions& options, const Processes* processes) {
+  if (!options.resume) return options.threads;
+  const RunSetting setting = read_run_setting(begun_folder(options.run));
+  const int64_t one_of = processes == nullptr ? 1 : processes->size(),
+                had_processes = setting.processes.value_or(1);
+  const bool says = is_rank_zero(processes);
+  if (had_processes != one_of) {
+    if (says) {
+      host::say(
+          fmt::format("the run in {} had {} process{} and goes on with {}: not to the same "
+                      "bits",
+                      options.run, had_processes, had_processes == 1 ? "" : "es", one_of));
+    }
+    return options.threads;
+  }
+  const std::optional<int64_t>& had = setting.threads;
   if (!had || *had < 1) return options.threads;
   if (options.threads == 0) return *had;
   if (says && options.threads != *had) {
@@ -95,7 +108,7 @@ void run_train(const TrainOptions& options, Processes* processes) {
       request.memory_limit = parse_bytes("--memory-limit", options.memory_limit);
   });
   int64_t threads = 0;
-  run_collective(processes, [&] { threads = resumed_threads(options, is_rank_zero(processes)); });
+  run_collective(processes, [&] { threads = resumed_threads(options, processes); });
   if (processes != nullptr) threads = processes->gather(threads).front();
   if (options.resume && is_rank_zero(processes)) say_other_kernels(options.run);
   request.threads = use_threads(threads, processes);

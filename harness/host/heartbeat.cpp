@@ -62,13 +62,16 @@ void check_others(const fs::path& folder, const std::string& own, std::chrono::m
   if (suspects.empty()) return;
   std::this_thread::sleep_for(3 * beat);
   for (const auto& [name, number] : suspects) {
-    if (beat_of(folder, name) != number) {
+    // It had its mark, and not yet the lock.
+    if (host::lock_holder(folder, name)) continue;
+    // Where the mark is gone, another who waited has removed it.
+    if (beat_of(folder, name) != number && fs::exists(folder / (name + kBeats))) {
       throw Error(fmt::format(
           "runner {} is at work in {}, but its locks are not seen here: mount that folder on all "
           "hosts with locks (NFS without nolock and local_lock), or run on one host",
           name, folder.parent_path().string()));
     }
-    if (!host::lock_holder(folder, name)) remove_mark(folder, name);
+    remove_mark(folder, name);
   }
 }
 
@@ -88,6 +91,8 @@ RunnerHeartbeat::RunnerHeartbeat(const fs::path& out, std::chrono::milliseconds 
   try {
     check_others(folder_, name_, beat);
   } catch (...) {
+    beat_.request_stop();
+    beat_.join();
     remove_mark(folder_, name_);
     throw;
   }

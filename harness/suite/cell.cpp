@@ -49,8 +49,6 @@ int64_t steps_of(const SuiteCell& cell) {
   return steps;
 }
 
-namespace {
-
 std::optional<Result> final_result(const fs::path& run, std::string* bad) {
   const fs::path path = run / kResultFile;
   if (!fs::exists(path)) return std::nullopt;
@@ -62,23 +60,21 @@ std::optional<Result> final_result(const fs::path& run, std::string* bad) {
   }
 }
 
-}  // namespace
-
 std::optional<Status> final_status(const fs::path& run, std::string* bad) {
   const std::optional<Result> result = final_result(run, bad);
   return result ? std::optional(result->status) : std::nullopt;
 }
 
 std::optional<Status> checked_status(const SuiteCell& cell) {
-  const std::optional<Result> result = final_result(cell.run, nullptr);
+  const std::optional<Result> result = final_result(cell.run);
   if (!result) return std::nullopt;
   if (!result->config.contains("training")) return result->status;  // of before: says nothing
   const std::string different = config_differences(result->config, cell.config.to_json());
   if (different.empty()) return result->status;
-  throw Error(
-      fmt::format("{} is of another configuration than the cell ({}), whose protocol has changed "
-                  "since; remove its folder to run it anew, or choose another --out folder",
-                  (cell.run / kResultFile).string(), different));
+  throw Error(fmt::format(
+      "{} is of another configuration than the cell ({}), whose protocol or options have "
+      "changed since; remove its folder to run it anew, or choose another --out folder",
+      (cell.run / kResultFile).string(), different));
 }
 
 bool is_retryable(const fs::path& run, Status status) {
@@ -88,17 +84,18 @@ bool is_retryable(const fs::path& run, Status status) {
 std::string recorded_fingerprint(const Suite& suite, const std::string& task) {
   for (const SuiteCell& cell : suite.cells) {
     if (cell.config.task != task) continue;
-    const std::optional<Result> result = final_result(cell.run, nullptr);
+    const std::optional<Result> result = final_result(cell.run);
     if (result && !result->data.fingerprint.empty()) return result->data.fingerprint;
   }
   return "";
 }
 
-std::vector<size_t> open_cells(const Suite& suite) {
+std::vector<size_t> open_cells(const Suite& suite, double timeout) {
   std::vector<size_t> open;
   for (size_t i = 0; i < suite.cells.size(); ++i) {
     const auto status = final_status(suite.cells[i].run);
-    if (!status || is_retryable(suite.cells[i].run, *status)) open.push_back(i);
+    if (!status || may_go_again(suite.cells[i].run, *status, timeout, /*sharing=*/1))
+      open.push_back(i);
   }
   return open;
 }
@@ -148,9 +145,8 @@ int64_t last_sharing(const fs::path& run) {
 }
 
 bool may_go_again(const fs::path& run, Status status, double timeout, int64_t sharing) {
-  if (status == Status::crash) return true;
   const bool has_time = timeout <= 0 || attempt_seconds(run) < timeout;
-  if (status == Status::timeout) return has_time;
+  if (status == Status::crash || status == Status::timeout) return has_time;
   return status == Status::oom && has_time && last_sharing(run) > sharing;
 }
 

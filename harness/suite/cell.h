@@ -27,8 +27,10 @@ std::vector<SuiteCell> runs_of(const SuiteCell& cell);
 /// Of all runs of a cell.
 int64_t steps_of(const SuiteCell& cell);
 
-/// How a cell's result.json ended, nothing where there is none (or none that can be read, which
-/// `bad` then tells).
+/// A cell's result.json, nothing where there is none (or none that can be read, which `bad` then
+/// tells).
+std::optional<Result> final_result(const std::filesystem::path& run, std::string* bad = nullptr);
+/// How it ended.
 std::optional<Status> final_status(const std::filesystem::path& run, std::string* bad = nullptr);
 
 /// The same of a cell, whose result.json has to be of its configuration; throws Error where it is
@@ -42,8 +44,9 @@ bool is_retryable(const std::filesystem::path& run, Status status);
 /// The data fingerprint that a finished cell of the task has recorded; "" where none has.
 std::string recorded_fingerprint(const Suite& suite, const std::string& task);
 
-/// The cells that a new call would run: those without a result, and those it retries.
-std::vector<size_t> open_cells(const Suite& suite);
+/// The cells that a new call with `timeout` seconds a cell (0 = no end) would run: those without a
+/// result, and those it retries.
+std::vector<size_t> open_cells(const Suite& suite, double timeout = 0);
 
 /// The process that trains in the folder of a run, or its pretraining there; nothing where there is
 /// none.

@@ -65,7 +65,7 @@ Outcome outcome_of(const EndOfTry& end, int64_t most_tries, double timeout) {
   // As long as a run gets further between two deaths, it will end.
   outcome.tries = end.new_checkpoint ? 1 : end.tries + 1;
   outcome.next = Next::retry;
-  if (child.exit == kUsage || outcome.tries >= most_tries) {
+  if (child.exit == kUsage || (outcome.tries >= most_tries && !end.new_checkpoint)) {
     outcome.next = Next::fail;
     outcome.status = Status::crash;
     outcome.reason = outcome.tries > 1

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "attention_variants/base/error.h"
+#include "attention_variants/base/files.h"
 #include "harness/training/resume.h"
 #include "lra/config/embedded.h"
 
@@ -18,6 +19,9 @@ namespace lra::suite {
 namespace {
 
 namespace fs = std::filesystem;
+
+// Of a folder, as file systems have it; longer ones end in digits that tell them apart.
+constexpr size_t kLongestName = 255, kHashDigits = 16;
 
 int64_t scaled(int64_t value, double fraction, int64_t least) {
   return std::max<int64_t>(std::llround(static_cast<double>(value) * fraction), least);
@@ -193,7 +197,8 @@ std::string folder_name(const std::string& text) {
     name += std::isalnum(static_cast<unsigned char>(c)) || std::strchr("-_.=,[]", c) != nullptr
                 ? c
                 : '_';
-  return name;
+  if (name.size() <= kLongestName) return name;
+  return name.substr(0, kLongestName - 1 - kHashDigits) + '-' + sha256(name).substr(0, kHashDigits);
 }
 
 std::vector<std::string> cut_sets(const Config& config, double fraction) {

@@ -9,6 +9,7 @@
 #include "harness/host/folder_lock.h"
 #include "harness/host/heartbeat.h"
 #include "harness/host/progress.h"
+#include "harness/suite/cell.h"
 #include "harness/suite/changed_files.h"
 #include "harness/suite/slurm.h"
 
@@ -235,6 +236,8 @@ OpenedSuite open_suite(const Suite& planned, Resume resume, int64_t threads_give
                             whole, 100 * suite.fraction)
               : fmt::format("about {:.3g} hours in full: nothing to cut", whole));
     }
+    // Cells of a suite whose file is lost.
+    for (const SuiteCell& cell : suite.cells) checked_status(cell);
     write_json(path, suite_json(suite), Links::replace);
     return {.suite = std::move(suite), .is_new = true, .made_folder = !is_there};
   }

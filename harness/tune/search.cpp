@@ -185,21 +185,32 @@ TunedCell read_cell(const Search& search, size_t attention, size_t point, size_t
                 .point = request.points[point],
                 .seed = request.seeds[seed],
                 .run = cell.run.lexically_relative(request.out).string()};
-  if (!suite::final_status(cell.run)) return one;
-  const Result result = read_result(cell.run / kResultFile);
-  one.status = result.status;
-  one.reason = result.reason;
-  one.best_step = result.best_step;
-  one.left_majority_at = result.left_majority_at;
-  one.learning_unknown = result.dev && !result.data.dev_majority;
-  one.seconds = result.seconds();
+  const std::optional<Result> result = suite::final_result(cell.run);
+  if (!result) return one;
+  one.status = result->status;
+  one.reason = result->reason;
+  one.best_step = result->best_step;
+  one.left_majority_at = result->left_majority_at;
+  one.learning_unknown = result->dev && !result->data.dev_majority;
+  one.seconds = result->seconds();
   if (!one.seconds) one.seconds = suite::attempt_seconds(cell.run);
-  if (result.dev) {
-    one.dev = result.dev->accuracy;
-    one.ci95 = result.dev->ci95;
-    one.examples = result.dev->independent();
+  if (result->dev) {
+    one.dev = result->dev->accuracy;
+    one.ci95 = result->dev->ci95;
+    one.examples = result->dev->independent();
   }
   return one;
+}
+
+// Cells whose tune.json is lost may be of data that were there before.
+void check_trained_on(const Search& search) {
+  const std::string had = suite::recorded_fingerprint(search.suite, search.request.task),
+                    now = search.data.fingerprint();
+  if (had.empty() || had == now) return;
+  throw Error(fmt::format(
+      "the runs in {} are of other data than {} holds now (fingerprint {} there, {} here): give "
+      "that data, or choose another --out folder",
+      search.request.out.string(), search.request.data.string(), had, now));
 }
 
 void add_cost(TuneFile& file) {
@@ -240,7 +251,10 @@ Search plan_search(TuneRequest request) {
   search.data = open_data(search.request.data, search.request.task, /*check_hashes=*/false,
                           std::nullopt, OpenedSplits::all_but_test)
                     .manifest();
-  if (!held) return search;
+  if (!held) {
+    check_trained_on(search);
+    return search;
+  }
   const TuneFile asked = file_of(search);
   const std::string different = search_differences(*held, asked);
   if (different.empty()) return search;

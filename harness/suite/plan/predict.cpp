@@ -91,16 +91,16 @@ class Predictor {
 
   Prediction predict(const SuiteCell& cell) {
     Prediction p{.status = Status::pending};
-    if (const auto status = final_status(cell.run)) {
-      const Result result = read_result(cell.run / kResultFile);
-      p = {.status = *status,
-           .seconds = result.seconds(),
+    if (const auto result = final_result(cell.run)) {
+      const Status status = result->status;
+      p = {.status = status,
+           .seconds = result->seconds(),
            .left = 0,
-           .memory_mib = result.training.most_memory_mib(),
+           .memory_mib = result->training.most_memory_mib(),
            .from = "its own run",
            .open = false};
       if (status == Status::ok || status == Status::diverged) return p;
-      if (is_retryable(cell.run, *status)) p = {.status = *status, .memory_mib = p.memory_mib};
+      if (is_retryable(cell.run, status)) p = {.status = status, .memory_mib = p.memory_mib};
     }
     const bool open = p.open;
     const auto known = rates(cell);

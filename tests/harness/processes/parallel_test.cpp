@@ -296,6 +296,9 @@ TEST_F(SlowParallelTest, StoppedAndKilledItGoesOnToTheSameBits) {
   // Another number of processes goes on with the same run, to rounding.
   const ProgramResult others = processes(3, words("others", "standard", kSteps));
   ASSERT_EQ(others.status, 0) << others.text();
+  EXPECT_NE(others.err.find("had 2 processes and goes on with 3: not to the same bits"),
+            std::string::npos)
+      << others.err;
   const auto log = read_lines(run("others") / kMetricsFile),
              whole = read_lines(run("whole") / kMetricsFile);
   ASSERT_EQ(log.size(), whole.size());

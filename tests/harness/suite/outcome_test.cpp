@@ -76,6 +76,8 @@ TEST(SuiteOutcome, DeathsWithoutACheckpointAreCounted) {
   last.new_checkpoint = true;
   EXPECT_EQ(after(last).next, Next::retry);
   EXPECT_EQ(after(last).tries, 1) << "it got further";
+  last.tries = 0;
+  EXPECT_EQ(outcome_of(last, /*most_tries=*/1, /*timeout=*/5).next, Next::retry);
 }
 
 TEST(SuiteOutcome, AWrongJobIsNotTriedAgain) {
@@ -113,6 +115,9 @@ TEST(SuiteOutcome, WhatDidNotFitBesideOthersIsTriedAloneAgain) {
   EXPECT_TRUE(may_go_again(scratch.path(), Status::oom, /*timeout=*/61, /*sharing=*/1));
   EXPECT_FALSE(may_go_again(scratch.path(), Status::oom, /*timeout=*/60, /*sharing=*/1))
       << "its time is over";
+  EXPECT_TRUE(may_go_again(scratch.path(), Status::crash, /*timeout=*/61, /*sharing=*/1));
+  EXPECT_FALSE(may_go_again(scratch.path(), Status::crash, /*timeout=*/60, /*sharing=*/1))
+      << "its reason would be lost";
   append_try(scratch.path(), {.sharing = 2, .seconds = 60, .ended = "oom"});
   EXPECT_EQ(left(2), 0u) << "it had as much";
 }

@@ -343,7 +343,8 @@ TEST(SuiteRunners, LocksThatDoNotReachFromHostToHostAreFound) {
     EXPECT_TRUE(error_text([&] {
                   host::RunnerHeartbeat mark(scratch.path(), std::chrono::seconds(1));
                 }).find("runner elsewhere-77 is at work in") != std::string::npos);
-    EXPECT_TRUE(host::runners(scratch.path()).empty()) << "what refuses leaves no mark";
+    EXPECT_EQ(std::distance(fs::directory_iterator(folder), fs::directory_iterator()), 2)
+        << "what refuses leaves no mark";
   }
   // A dead one is cleared away, here and elsewhere.
   write_file(folder / (host::host_name() + "-999999999"), "");
@@ -352,6 +353,22 @@ TEST(SuiteRunners, LocksThatDoNotReachFromHostToHostAreFound) {
   EXPECT_FALSE(fs::exists(folder / (host::host_name() + "-999999999")));
   ASSERT_EQ(host::runners(scratch.path()).size(), 1u);
   EXPECT_EQ(host::runners(scratch.path())[0].pid, getpid());
+}
+
+TEST(SuiteRunners, ThatStartTogetherClearOneMarkAway) {
+  const Scratch scratch;
+  const fs::path folder = scratch.path() / "runners";
+  fs::create_directories(folder);
+  write_file(folder / "elsewhere-77", "");
+  write_file(folder / "elsewhere-77.beat", "5");
+  constexpr std::chrono::milliseconds kBeat(200);
+  std::optional<host::RunnerHeartbeat> first;
+  std::jthread earlier([&] { first.emplace(scratch.path(), kBeat); });
+  std::this_thread::sleep_for(kBeat);
+  const host::RunnerHeartbeat second(scratch.path(), kBeat);
+  earlier.join();
+  EXPECT_FALSE(fs::exists(folder / "elsewhere-77"));
+  EXPECT_EQ(host::runners(scratch.path()).size(), 2u);
 }
 
 }  // namespace

@@ -124,5 +124,41 @@ TEST_F(SuiteTest, RefusesWithOneLineThatHelps) {
             std::string::npos);
 }
 
+TEST_F(SuiteTest, OfAFolderIsOfItsDevice) {
+  ASSERT_EQ(run_program(words("s", "standard")).status, 0);
+  const fs::path path = out("s") / kSuiteFile;
+  const std::string folder = out("s").string();
+  expect_refusal({"suite", "submit", "--slurm", "--dry-run", "--out", folder, "--gpus", "1"}, 2,
+                 "is of device cpu, not cuda; choose it, or another --out folder");
+  expect_refusal({"suite", "plan", "--out", folder, "--device", "cuda"}, 2,
+                 "is of device cpu, not cuda; choose it");
+  json held = read_json(path);
+  held["device"] = "cuda";
+  write_json(path, held);
+  expect_refusal({"suite", "--out", folder, "--resume", "--device", "cpu"}, 2,
+                 "is of device cuda, not cpu; choose it");
+  const std::string resumed = run_program({"suite", "--out", folder, "--resume"}).err;
+  EXPECT_EQ(resumed.find("choose it"), std::string::npos) << resumed;
+}
+
+// The right command comes after the wrong one.
+TEST_F(SuiteTest, WithoutItsFileIsNotTakenForAnother) {
+  ASSERT_EQ(run_program(words("s", "standard")).status, 0);
+  fs::remove(out("s") / kSuiteFile);
+  expect_refusal(with(words("s", "standard"), {"--set", "model.layers=3"}), 1,
+                 "whose protocol or options have changed since");
+  EXPECT_FALSE(fs::exists(out("s") / kSuiteFile));
+  EXPECT_EQ(run_program(words("s", "standard")).status, 0);
+}
+
+TEST(SuiteFolders, HaveNamesThatFileSystemsHold) {
+  const std::string most(255, 'a');
+  EXPECT_EQ(folder_name(most), most);
+  const std::string one = folder_name(most + "b"), other = folder_name(most + "c");
+  EXPECT_EQ(one.size(), 255u);
+  EXPECT_NE(one, other);
+  EXPECT_EQ(one.substr(0, 238), most.substr(0, 238));
+}
+
 }  // namespace
 }  // namespace lra::suite

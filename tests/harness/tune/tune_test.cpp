@@ -208,6 +208,9 @@ TEST_F(TuneTest, AnotherGridAddsCellsAndOtherSettingsAreRefused) {
   prepare_tiny_listops(data_, /*train=*/96);
   EXPECT_TRUE(says(refused({"--seeds", "0"}), "(the data's fingerprint "));
   EXPECT_EQ(file("t").points.size(), 2u) << "what is refused changes nothing";
+  fs::remove(out("t") / kTuneFile);
+  EXPECT_TRUE(says(refused({"--seeds", "0"}), " are of other data than "));
+  EXPECT_FALSE(fs::exists(out("t") / kTuneFile));
 }
 
 TEST_F(TuneTest, KilledItGoesOnAndEndsTheSame) {
