@@ -179,6 +179,10 @@ std::string batch_coupling(const std::string& name, const json& options) {
   return first_in_effect(attention_entry(name).info.couples_batch, options);
 }
 
+std::string moving_in_causal_form(const std::string& name, const json& options) {
+  return first_in_effect(attention_entry(name).info.moves_in_causal_form, options);
+}
+
 std::string drawing_in_passes(const std::string& name, const json& options) {
   return first_in_effect(attention_entry(name).info.draws_in_passes, options);
 }

@@ -53,6 +53,8 @@ struct AttentionInfo {
   json couples_batch = json::object();
   // Options under which it draws anew in every pass, evaluation too: {"redraw", "forward"}.
   json draws_in_passes = json::object();
+  // Options under which its causal form has its weights at other positions: {"one_sided": false}.
+  json moves_in_causal_form = json::object();
   // Options that others switch off: giving one a value that nothing reads is an error.
   std::vector<ReadWhere> read_where;
   // Whether the experiments on landmark matrices are on its own; at most one variant's are.
@@ -105,6 +107,9 @@ json options_in_effect(const std::string& name, json reported);
 /// The option among these effective ones of a variant by which the samples of a batch depend on
 /// each other, as "init=global"; "" where there is none.
 std::string batch_coupling(const std::string& name, const json& options);
+
+/// The same of AttentionInfo::moves_in_causal_form.
+std::string moving_in_causal_form(const std::string& name, const json& options);
 
 /// The same of that by which it draws anew in every pass, as "redraw=forward".
 std::string drawing_in_passes(const std::string& name, const json& options);

@@ -77,6 +77,7 @@ class LocalConvolution : public SequenceMixer {
         .can_be_causal = true,
         .why_unrotated = "it has no queries and keys",
         .peer = "the formula, in float64",
+        .moves_in_causal_form = {{"one_sided", false}},
     });
 
 }  // namespace

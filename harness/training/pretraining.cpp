@@ -81,6 +81,15 @@ void check_same_model(const std::string& where, const json& there, const json& h
     refuse(
         fmt::format("its model.{} is {}, not {}; give the same", key, value(theirs), value(own)));
   }
+  const json::json_pointer causal("/model/causal");
+  const bool was = there.value(causal, false), is = here.value(causal, false);
+  const std::string moves = moving_in_causal_form(attention, own_options(here));
+  if (was != is && !moves.empty()) {
+    refuse(
+        fmt::format("its model.causal is {}, not {}, and with {} the weights of {} are of other "
+                    "positions there; give the same",
+                    was, is, moves, attention));
+  }
   // It was trained on what chooses here, and chosen by what is tested here.
   const json::json_pointer dev("/evaluation/dev");
   if (there.value(dev, json()) == to_string(DevSplit::test) &&

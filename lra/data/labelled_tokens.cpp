@@ -58,6 +58,7 @@ void write_labelled(const PrepareOptions& options, Manifest manifest, const json
       if (options.progress && ++done % 4096 == 0) options.progress(done, total, "generate");
     }
   }
+  manifest.notes = notes_of_copies(splits);
   write_prepared(options.out, manifest, splits);
 }
 

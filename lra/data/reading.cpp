@@ -73,28 +73,34 @@ void check_memory(int64_t bytes, const std::string& what) {
                   what, (bytes >> 30) + 1, memory >> 30));
 }
 
+std::vector<std::string> notes_of_copies(const std::map<std::string, SplitWriter>& splits) {
+  std::unordered_set<size_t> before;
+  int64_t copies[3] = {};
+  for (size_t i = 0; i < 3; ++i) {
+    const std::vector<size_t> hashes = splits.at(kSplits[i]).hashes();
+    for (const size_t hash : hashes) copies[i] += before.contains(hash) ? 1 : 0;
+    before.insert(hashes.begin(), hashes.end());
+  }
+  if (copies[1] + copies[2] == 0) return {};
+  return {fmt::format(
+      "WARNING: samples of dev that stand in train: {}, of test that stand in train or dev: {}",
+      copies[1], copies[2])};
+}
+
 std::vector<std::string> notes_of_rows(const std::map<std::string, SplitWriter>& splits,
                                        const PrepareOptions& options,
                                        const std::array<int64_t, 3>& published) {
   const int64_t limits[] = {options.train, options.dev, options.test};
   std::vector<std::string> notes;
-  std::unordered_set<size_t> before;
-  int64_t copies[3] = {};
   for (size_t i = 0; i < 3; ++i) {
     const SplitWriter& split = splits.at(kSplits[i]);
     if (limits[i] < 0 && split.size() != published[i]) {
       notes.push_back(fmt::format("WARNING: the source has {} rows for {}; the public data have {}",
                                   split.size(), kSplits[i], published[i]));
     }
-    const std::vector<size_t> hashes = split.hashes();
-    for (const size_t hash : hashes) copies[i] += before.contains(hash) ? 1 : 0;
-    before.insert(hashes.begin(), hashes.end());
   }
-  if (copies[1] + copies[2] > 0) {
-    notes.push_back(fmt::format(
-        "WARNING: samples of dev that stand in train: {}, of test that stand in train or dev: {}",
-        copies[1], copies[2]));
-  }
+  const std::vector<std::string> copies = notes_of_copies(splits);
+  notes.insert(notes.end(), copies.begin(), copies.end());
   return notes;
 }
 

@@ -31,6 +31,10 @@ void check_rows(int64_t rows, int64_t limit, const std::string& where, const std
 /// memory, in which they wait for their file: better refused than killed after hours.
 void check_memory(int64_t bytes, const std::string& what);
 
+/// How many samples of dev and test stand in another split too, as the manifest says it; empty
+/// where none does.
+std::vector<std::string> notes_of_copies(const std::map<std::string, SplitWriter>& splits);
+
 /// What the manifest says of rows read: "WARNING: ..." where a split is whole and has not as many
 /// as the public data, `published` of train, dev and test; and how many stand in another split too.
 std::vector<std::string> notes_of_rows(const std::map<std::string, SplitWriter>& splits,

@@ -297,6 +297,10 @@ TEST_F(PretrainingTest, AnOriginThatDoesNotFitIsRefused) {
   EXPECT_NE(refusal("deep").find("this model has no tensor layer2_"), std::string::npos);
   EXPECT_NE(refusal("first", {"model.layers=3"}).find("it has no tensor layer2_"),
             std::string::npos);
+  ASSERT_EQ(train(request("causal", {"training.objective=causal"}, {}, "localconv")), Status::ok);
+  EXPECT_NE(refusal("causal", {}, "localconv")
+                .find("its model.causal is true, not false, and with one_sided=false the weights"),
+            std::string::npos);
   EXPECT_NE(refusal("nystrom").find("its attention is nystrom, not standard"), std::string::npos);
   EXPECT_NE(refusal("nystrom", {}, "nystrom[num_landmarks=4]").find("num_landmarks: 8 -> 4"),
             std::string::npos);

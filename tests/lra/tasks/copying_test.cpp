@@ -62,6 +62,22 @@ TEST(CopyingTasks, TheDataOfASeedNeverChange) {
             "e1e906339c75866466ea67a53ff85c4f27f677411470f0cddca6263df42d693f");
 }
 
+// Of two tokens and one place in three there are few samples.
+TEST(CopyingTasks, SamplesThatStandInTwoSplitsAreNoted) {
+  const Scratch scratch;
+  const auto notes = [&](json settings) {
+    task("selective_copying")
+        .prepare({.out = scratch.path(), .train = 50, .dev = 10, .test = 10, .settings = settings});
+    return Manifest::read(scratch.path() / "selective_copying" / "manifest.json").notes;
+  };
+  EXPECT_EQ(
+      notes({{"noise", 2}, {"tokens", 1}, {"alphabet", 4}}),
+      std::vector<std::string>{"WARNING: samples of dev that stand in train: 10, of test that "
+                               "stand in train or dev: 10"});
+  remove_tree(scratch.path() / "selective_copying");
+  EXPECT_EQ(notes(json::object()), std::vector<std::string>{});
+}
+
 TEST(SelectiveCopying, TakesSizesWithoutNoiseAndRefusesSmallAlphabets) {
   CounterRandom random(1, 1);
   const LabelledTokens s = selective_copying::draw_sample(random, {.noise = 0, .tokens = 3});
