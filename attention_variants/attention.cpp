@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "attention_variants/ops/autocast.h"
+
 namespace lra {
 
 std::string sizes_text(const torch::Tensor& t) {
@@ -58,7 +60,15 @@ void Attention::set_table(const std::string& name, const torch::Tensor&) {
 
 void check_attention_result(const torch::Tensor& y, const torch::Tensor& x,
                             at::IntArrayRef expected) {
-  if (y.defined() && y.sizes() == expected) return;
+  if (y.defined() && y.sizes() == expected) {
+    // Under autocast float32 and bfloat16 stand for each other.
+    const bool of_type = y.scalar_type() == x.scalar_type() ||
+                         (ops::under_autocast(x.device().type()) && is_computed(y) &&
+                          y.scalar_type() != torch::kDouble && x.scalar_type() != torch::kDouble);
+    if (of_type && y.device() == x.device()) return;
+    throw Error(fmt::format("this attention should give the type of x, {} on {}, not {} on {}",
+                            shape_text(x), x.device().str(), shape_text(y), y.device().str()));
+  }
   throw Error(fmt::format("this attention should give [{}] of x [{}], not {}",
                           fmt::join(expected, ","), fmt::join(x.sizes(), ","), shape_text(y)));
 }

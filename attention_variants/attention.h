@@ -150,7 +150,7 @@ void check_attend_inputs(const torch::Tensor& q, const torch::Tensor& k, const t
 /// Checks mask [batch,length] bool on the device of what it is of; throws Error.
 void check_mask(const torch::Tensor& mask, int64_t batch, int64_t length, torch::Device device);
 
-/// Checks the shape of what an attention made of x; throws Error.
+/// Checks shape, type and device of what an attention made of x; throws Error.
 void check_attention_result(const torch::Tensor& y, const torch::Tensor& x,
                             at::IntArrayRef expected);
 

@@ -20,13 +20,31 @@ void seed_generators(uint64_t seed) {
   if (current != nullptr) current->seed(seed);
 }
 
-void run_backward(const torch::Tensor& loss, const torch::Tensor& gradient) {
+namespace {
+
+template <class Pass>
+auto told_by_python(Pass pass) {
   try {
-    loss.backward(gradient);
+    return pass();
   } catch (...) {
     if (current != nullptr) current->rethrow_raised();
     throw;
   }
+}
+
+}  // namespace
+
+void run_backward(const torch::Tensor& loss, const torch::Tensor& gradient) {
+  told_by_python([&] { loss.backward(gradient); });
+}
+
+std::vector<torch::Tensor> run_gradients(const torch::Tensor& loss,
+                                         const std::vector<torch::Tensor>& inputs,
+                                         const torch::Tensor& gradient) {
+  return told_by_python([&] {
+    return torch::autograd::grad({loss}, inputs, {gradient}, /*retain_graph=*/std::nullopt,
+                                 /*create_graph=*/false, /*allow_unused=*/true);
+  });
 }
 
 }  // namespace lra

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "attention_variants/outside_module.h"
 
@@ -62,5 +63,9 @@ void seed_generators(uint64_t seed);
 
 /// loss.backward(gradient), where functions may be Python's.
 void run_backward(const torch::Tensor& loss, const torch::Tensor& gradient = {});
+/// The gradients of `inputs` alone, undefined where the loss does not depend on one; likewise.
+std::vector<torch::Tensor> run_gradients(const torch::Tensor& loss,
+                                         const std::vector<torch::Tensor>& inputs,
+                                         const torch::Tensor& gradient = {});
 
 }  // namespace lra

@@ -24,13 +24,16 @@ GatedRows SequenceMixer::forward_gated(const torch::Tensor& x, const torch::Tens
   // On a CPU it is known without waiting whether there is anything to fill.
   const bool whole = x.is_cpu() && mask.is_cpu() && mask.all().item<bool>();
   const torch::Tensor padded = mask.logical_not().unsqueeze(-1);  // [B,N,1]
-  const auto filled = [&](const torch::Tensor& rows) {
-    return whole ? rows : rows.masked_fill(padded, 0);
+  const auto filled = [&](const torch::Tensor& given) {
+    return whole ? given : given.masked_fill(padded, 0);
   };
   const auto type = x.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
-  const GatedRows mixed = mix(filled(x).to(type), mask);
-  const auto finished = [&](const torch::Tensor& rows) {
-    return rows.defined() ? filled(rows).to(x.scalar_type()) : rows;
+  const torch::Tensor rows = filled(x).to(type);
+  const GatedRows mixed = mix(rows, mask);
+  check_attention_result(mixed.y, rows, x.sizes());
+  if (mixed.gate.defined()) check_attention_result(mixed.gate, rows, x.sizes());
+  const auto finished = [&](const torch::Tensor& given) {
+    return given.defined() ? filled(given).to(x.scalar_type()) : given;
   };
   return {.y = finished(mixed.y), .gate = finished(mixed.gate)};
 }

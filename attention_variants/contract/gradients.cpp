@@ -1,9 +1,11 @@
 #include "attention_variants/contract/gradients.h"
 
 #include <fmt/format.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 
 #include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
 #include "attention_variants/projected_attention.h"
 #include "attention_variants/python_host.h"
@@ -23,6 +25,36 @@ void large_logits(const ContractProbe& trial, ClauseReport& f) {
   }
 }
 
+namespace {
+
+// The tensors that a backward pass from `out` would give gradients to.
+Tensors reached(const torch::Tensor& out) {
+  Tensors leaves;
+  std::vector<std::shared_ptr<torch::autograd::Node>> open = {out.grad_fn()};
+  std::unordered_set<const torch::autograd::Node*> seen;
+  while (!open.empty()) {
+    const auto node = open.back();
+    open.pop_back();
+    if (node == nullptr || !seen.insert(node.get()).second) continue;
+    if (const auto* const leaf = dynamic_cast<const torch::autograd::AccumulateGrad*>(node.get()))
+      leaves.push_back(leaf->variable);
+    for (const torch::autograd::Edge& edge : node->next_edges()) open.push_back(edge.function);
+  }
+  return leaves;
+}
+
+// Whether the function is another where all numbers of a parameter are one more.
+bool matters(Attention& attention, torch::Tensor parameter, const Inputs& in) {
+  const torch::NoGradGuard no_grad;
+  const torch::Tensor before = attention.forward(in.leaves[0], in.mask);
+  parameter.add_(1);
+  const torch::Tensor after = attention.forward(in.leaves[0], in.mask);
+  parameter.sub_(1);
+  return (after - before).abs().max().item<double>() > 1e-12 * before.abs().max().item<double>();
+}
+
+}  // namespace
+
 void parameter_gradients(const ContractProbe& trial, ClauseReport& f) {
   // Longer than the blocks, landmarks and windows of most defaults, and shorter for those that
   // refuse it.
@@ -37,24 +69,40 @@ void parameter_gradients(const ContractProbe& trial, ClauseReport& f) {
     const Inputs in = trial.inputs(form, trial.samples({n, n / 2, 0}, n));
     try {
       const torch::Tensor out = attention->forward(in.leaves[0], in.mask);
+      for (const torch::Tensor& leaf : reached(out)) {
+        const bool is_parameter =
+            std::ranges::any_of(parameters, [&](const auto& p) { return p.value().is_same(leaf); });
+        f.that(is_parameter, fmt::format("a tensor {} asks for gradients and is no parameter: it "
+                                         "is not trained, and no checkpoint has it",
+                                         shape_text(leaf)));
+      }
       if (!parameters.is_empty()) run_backward(weighted_sum(out));  // adds to the gradients
     } catch (const Unsupported&) {
       if (n <= trial.subject().context.max_length) throw;
     }
   }
   f.that(true, "");
+  attention->eval();
+  const Inputs in = trial.inputs(form, trial.samples({kShort, kShort / 2, 0}, kShort));
   for (const auto& parameter : parameters) {
     const torch::Tensor& gradient = parameter.value().grad();
+    const std::string& name = parameter.key();
     if (!gradient.defined()) {
-      f.that(false, parameter.key() + " gets no gradient");
+      // The layer's own projections; an attention of the values alone need not read the others.
+      const bool unread = (name.starts_with("query.") || name.starts_with("key.")) &&
+                          !matters(*attention, parameter.value(), in);
+      f.grade(unread ? Grade::style : Grade::wrong);
+      f.that(false, name + (unread ? " projects what is not read" : " gets no gradient"));
+      f.grade(Grade::wrong);
       continue;
     }
-    f.finite("the gradient of " + parameter.key(), gradient);
-    // A gate that starts at zero lets none through yet. The bias of the keys moves all logits of a
-    // row alike: in softmax attention its gradient is zero but for rounding.
+    f.finite("the gradient of " + name, gradient);
+    // A gate that starts at zero lets none through yet. The bias of keys moves all logits of a row
+    // alike: in softmax attention its gradient is zero but for rounding, and rightly so.
     f.grade(Grade::fragile);
-    f.that(parameter.key() == "key.bias" || gradient.abs().max().item<double>() > 1e-9,
-           "the gradient of " + parameter.key() + " is zero");
+    f.that(
+        gradient.abs().max().item<double>() > 1e-9 || !matters(*attention, parameter.value(), in),
+        "the gradient of " + name + " is zero");
     f.grade(Grade::wrong);
   }
 }

@@ -25,6 +25,16 @@ void apart(const ContractProbe& trial, ClauseReport& f, Attention& attention,
 }  // namespace
 
 void batch_invariance(const ContractProbe& trial, ClauseReport& f) {
+  for (const EntryPoint& form : trial.forms()) {
+    const Inputs in = trial.inputs(form, trial.samples({41, 30, 7}, 41));
+    const torch::Tensor together = trial.train(form, in);
+    // What is drawn anew for each sample differs in any case.
+    if (difference(trial.train(form, in, /*seed=*/1), together) > 0) continue;
+    const Inputs one{in.changed([](const auto& t) { return t.narrow(0, 1, 1); }),
+                     in.mask.narrow(0, 1, 1)};
+    f.at_most(form.name() + " in training: change of sample 1 alone against in a batch of 3",
+              difference(trial.train(form, one), together.narrow(0, 1, 1)), 1e-10);
+  }
   apart(trial, f, *trial.make(), trial.samples({41, 30, 1, 7, 0, 41, 22}, 41));
   trial.far([&](Attention& attention) {
     apart(trial, f, attention, first({kFarPositions, 170, 70}, kFarPositions));
@@ -93,6 +103,8 @@ void deterministic(const ContractProbe& trial, ClauseReport& f) {
     torch::rand({3});
     f.at_most(form.name() + ": change of another with the same seed",
               difference(trial.call(*again, form, in), once), 0);
+    f.at_most(form.name() + " in training: change of another with the same generators",
+              difference(trial.train(form, in), trial.train(form, in)), 0);
     const torch::NoGradGuard no_grad;
     f.at_most(form.name() + ": change without gradients",
               difference(trial.call(*attention, form, in), once), trial.exactness());

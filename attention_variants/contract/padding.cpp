@@ -85,15 +85,21 @@ void extreme_padding(const ContractProbe& trial, ClauseReport& f, const EntryPoi
   }
 }
 
+// The same with other noise, ten times as large, at padded positions.
+Inputs with_noise(const ContractProbe& trial, const EntryPoint& form, const Inputs& in) {
+  const Inputs noise = trial.inputs(form, in.mask, torch::kDouble, /*seed=*/99);
+  Inputs other = in;
+  for (size_t i = 0; i < in.leaves.size(); ++i)
+    other.leaves[i] = torch::where(in.padded(), noise.leaves[i] * 10, in.leaves[i]).detach();
+  return other;
+}
+
 // Noise at padded positions against other noise, and the gradients there.
 void noisy_padding(const ContractProbe& trial, ClauseReport& f, Attention& attention,
                    const EntryPoint& form, const Inputs& in, const std::string& what) {
   const torch::Tensor padded = in.padded(), output = trial.call(attention, form, in);
   const auto real = [&](const torch::Tensor& t) { return t.masked_fill(padded, 0); };
-  const Inputs noise = trial.inputs(form, in.mask, torch::kDouble, /*seed=*/99);
-  Inputs other = in;
-  for (size_t i = 0; i < in.leaves.size(); ++i)
-    other.leaves[i] = torch::where(padded, noise.leaves[i] * 10, in.leaves[i]).detach();
+  const Inputs other = with_noise(trial, form, in);
   f.at_most(what + "change by noise",
             difference(real(trial.call(attention, form, other)), real(output)), 1e-12);
 
@@ -117,6 +123,13 @@ void padding_invariance(const ContractProbe& trial, ClauseReport& f) {
                     fmt::format("{}, N = {}: ", form.name(), kFarPositions));
     }
   });
+  for (const EntryPoint& form : trial.forms()) {
+    const Inputs in = trial.inputs(form, trial.samples({41, 30, 1, 7, 0}, 41));
+    f.at_most(form.name() + " in training: change by noise",
+              difference(trial.train(form, with_noise(trial, form, in)).masked_fill(in.padded(), 0),
+                         trial.train(form, in).masked_fill(in.padded(), 0)),
+              1e-12);
+  }
   for (const EntryPoint& form : trial.forms()) {
     const auto attention = trial.make();
     for (const auto& [where, mask] :

@@ -80,6 +80,8 @@ torch::Tensor first(const std::vector<int64_t>& lengths, int64_t n) {
 }
 
 double difference(const torch::Tensor& a, const torch::Tensor& b) {
+  if (a.sizes() != b.sizes())
+    throw Error(fmt::format("it gives {} where {} was expected", shape_text(a), shape_text(b)));
   const torch::Tensor x = a.detach().to(torch::kDouble), y = b.detach().to(torch::kDouble);
   return (x - y).abs().max().item<double>() / std::max(1.0, y.abs().max().item<double>());
 }
@@ -90,8 +92,7 @@ Tensors gradients(const torch::Tensor& loss, const Tensors& leaves) {
     for (const torch::Tensor& leaf : leaves) none.push_back(torch::zeros_like(leaf));
     return none;
   }
-  Tensors found = torch::autograd::grad({loss}, leaves, {}, /*retain_graph=*/std::nullopt,
-                                        /*create_graph=*/false, /*allow_unused=*/true);
+  Tensors found = run_gradients(loss, leaves);
   for (size_t i = 0; i < found.size(); ++i) {
     if (!found[i].defined()) found[i] = torch::zeros_like(leaves[i]);
   }
@@ -214,6 +215,13 @@ torch::Tensor ContractProbe::call(Attention& attention, const EntryPoint& form,
   if (!form.attends) return attention.forward(in.leaves[0], in.mask);
   const torch::Tensor &q = in.leaves[0], &v = in.leaves.back();
   return attention.attend(q, in.leaves.size() == 3 ? in.leaves[1] : q, v, in.mask);
+}
+
+torch::Tensor ContractProbe::train(const EntryPoint& form, const Inputs& in, uint64_t seed) const {
+  const auto attention = make();
+  attention->train();
+  seed_generators(seed);
+  return call(*attention, form, in);
 }
 
 double ContractProbe::exactness() const {

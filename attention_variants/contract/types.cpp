@@ -21,6 +21,15 @@ void shape_and_type(const ContractProbe& trial, ClauseReport& f) {
                        shape_text(out)));
     if (out.requires_grad()) run_backward(out.sum());
   }
+  as_made->train();
+  for (const EntryPoint& form : trial.forms()) {
+    const Inputs in = trial.inputs(form, first({48, 48}, 48), torch::kFloat);
+    const torch::Tensor out = trial.call(*as_made, form, in);
+    f.that(
+        out.defined() && out.sizes() == in.leaves[0].sizes() && out.scalar_type() == torch::kFloat,
+        fmt::format("{} of {} in training gives {}", form.name(), shape_text(in.leaves[0]),
+                    shape_text(out)));
+  }
   for (const auto type : {torch::kFloat, torch::kDouble, torch::kBFloat16}) {
     const auto attention = trial.make(type);
     for (const EntryPoint& form : trial.forms()) {

@@ -74,9 +74,7 @@ void add_gradients(const torch::Tensor& output, const torch::Tensor& grad_output
     wanted.emplace_back("grad.param." + name, parameter);
   std::vector<torch::Tensor> inputs;
   for (const auto& [name, tensor] : wanted) inputs.push_back(tensor);
-  const auto gradients =
-      torch::autograd::grad({output}, inputs, {grad_output.clone()}, /*retain_graph=*/false,
-                            /*create_graph=*/false, /*allow_unused=*/true);
+  const auto gradients = run_gradients(output, inputs, grad_output.clone());
   for (size_t i = 0; i < wanted.size(); ++i) {
     // A tensor that the output does not depend on has gradient zero.
     out.tensors.emplace_back(wanted[i].first,
@@ -123,6 +121,7 @@ TensorFile attend_file(const AttentionSpec& spec, const TensorFile& in, uint64_t
   const torch::AutoGradMode grad(grad_output != nullptr);
   for (torch::Tensor& leaf : leaves) leaf.set_requires_grad(grad_output != nullptr);
   const torch::Tensor output = attention->attend(leaves[0], leaves[1], leaves[2], mask);
+  check_attention_result(output, q, q.sizes());
   out.tensors.emplace_back("output", output.detach());
   if (grad_output != nullptr) add_gradients(output, *grad_output, leaves, parameters, out);
   return out;

@@ -199,6 +199,15 @@ enum class Fault {
   zero_parameter,
   curved_and_depends_on_length,
   nan_always,
+  trains_aside,
+  ignores_mask_in_training,
+  leaks_in_training,
+  draws_in_training,
+  drops_samples_in_training,
+  other_type_in_training,
+  scales_input,
+  shifts_logits,
+  reads_values_alone,
 };
 
 // Softmax attention, with a fault.
@@ -210,6 +219,8 @@ class Faulty : public ProjectedAttention {
       register_parameter("unused", torch::ones({context.head_dim}));
     if (fault == Fault::small_parameter)
       scale_ = register_parameter("scale", torch::full({1}, 1e-6));
+    if (fault == Fault::trains_aside) scale_ = torch::ones({1}).requires_grad_();
+    if (fault == Fault::shifts_logits) shift_ = register_parameter("shift", torch::zeros({1}));
     if (fault == Fault::zero_parameter) scale_ = register_parameter("scale", torch::zeros({1}));
     if (fault == Fault::unregistered_table) table_ = torch::randn({context.head_dim});
   }
@@ -230,6 +241,11 @@ class Faulty : public ProjectedAttention {
     if (fault_ == Fault::rounds_inside && type == torch::kFloat)
       q = q.to(torch::kBFloat16).to(type);
     if (fault_ == Fault::writes_to_input) q.masked_fill_(padded, 0);
+    if (fault_ == Fault::scales_input) {
+      const torch::NoGradGuard no_grad;
+      q.mul_(0.5);
+    }
+    if (fault_ == Fault::reads_values_alone) q = k = torch::zeros_like(v);
     const bool wrong_too = fault_ == Fault::float32_inside_and_wrong_gradient;
     if ((fault_ == Fault::float32_inside || wrong_too) && type == torch::kDouble)
       for (torch::Tensor* each : {&q, &k, &v}) *each = each->to(torch::kFloat);
@@ -237,7 +253,8 @@ class Faulty : public ProjectedAttention {
     if (fault_ == Fault::ignores_strides)
       q = q.as_strided(q.sizes(), torch::empty(q.sizes()).strides());
     const auto without_padding = [&](const torch::Tensor& x) {
-      const bool left = fault_ == Fault::ignores_mask || fault_ == Fault::adds_to_padded_logits ||
+      const bool left = (fault_ == Fault::ignores_mask_in_training && is_training()) ||
+                        fault_ == Fault::ignores_mask || fault_ == Fault::adds_to_padded_logits ||
                         fault_ == Fault::nan_on_all_padding;
       return left ? x : x.masked_fill(padded, 0);
     };
@@ -246,7 +263,8 @@ class Faulty : public ProjectedAttention {
     v = fault_ == Fault::multiplies_padding_by_zero ? v * real.unsqueeze(1).unsqueeze(-1)
                                                     : without_padding(v);
     torch::Tensor keys = real;  // [B,N]
-    if (fault_ == Fault::ignores_mask) {
+    if (fault_ == Fault::ignores_mask ||
+        (fault_ == Fault::ignores_mask_in_training && is_training())) {
       keys = torch::ones_like(real);
     } else if (fault_ == Fault::nan_on_one_token) {
       keys = real.logical_and(real.sum(1, /*keepdim=*/true).ne(1))
@@ -258,6 +276,7 @@ class Faulty : public ProjectedAttention {
     const torch::Tensor hidden = keys.logical_not().unsqueeze(1).unsqueeze(1);  // [B,1,1,N]
     scores = fault_ == Fault::adds_to_padded_logits ? scores - 1e9 * hidden.to(type)
                                                     : scores.masked_fill(hidden, -infinity);
+    if (shift_.defined()) scores = scores + shift_.to(type);
     torch::Tensor weights = torch::softmax(scores, -1);  // [B,H,N,N]
     if (fault_ == Fault::float32_softmax && type == torch::kDouble)
       weights = torch::softmax(scores, -1, torch::kFloat).to(type);
@@ -272,6 +291,13 @@ class Faulty : public ProjectedAttention {
     if (fault_ == Fault::depends_on_length || by_length) out = out + 1e-6 / static_cast<double>(n);
     if (fault_ == Fault::leaks_across_batch) out = out + 1e-6 * v_given.mean(0, /*keepdim=*/true);
     if (fault_ == Fault::nan_always) out = out / 0.0 * 0.0;
+    if (is_training()) {
+      static int64_t calls = 0;
+      if (fault_ == Fault::leaks_in_training) out = out + 1e-6 * v_given.mean(0, /*keepdim=*/true);
+      if (fault_ == Fault::draws_in_training) out = out * (1 + 1e-9 * static_cast<double>(++calls));
+      if (fault_ == Fault::drops_samples_in_training)
+        out = out * torch::rand({out.size(0), 1, 1, 1}).gt(0.5).to(type);
+    }
     if (fault_ == Fault::draws_noise) out = out + 1e-9 * torch::randn_like(out);
     if (table_.defined()) out = out * table_.to(out.scalar_type());
     if (fault_ != Fault::leaves_padded_rows) out = out.masked_fill(padded, 0);
@@ -280,6 +306,7 @@ class Faulty : public ProjectedAttention {
       const bool inside = at::autocast::is_autocast_enabled(at::kCPU);
       if (fault_ == Fault::wrong_type || inside) return out.to(torch::kFloat);
     }
+    if (fault_ == Fault::other_type_in_training && is_training()) return out.to(torch::kDouble);
     return out.to(type);
   }
 
@@ -291,7 +318,7 @@ class Faulty : public ProjectedAttention {
 
  private:
   const Fault fault_;
-  torch::Tensor table_, scale_;
+  torch::Tensor table_, scale_, shift_;
 };
 
 ContractSubject faulty(Fault fault) {
@@ -337,6 +364,13 @@ TEST(ContractClauses, EachCatchesWhatItIsThereFor) {
       {Fault::draws_noise, "deterministic", Grade::wrong},
       {Fault::ignores_strides, "non-contiguous inputs", Grade::wrong},
       {Fault::writes_to_input, "inputs unchanged", Grade::wrong},
+      {Fault::scales_input, "inputs unchanged", Grade::wrong},
+      {Fault::trains_aside, "gradients of every parameter", Grade::wrong},
+      {Fault::reads_values_alone, "gradients of every parameter", Grade::style},
+      {Fault::ignores_mask_in_training, "padding invariance", Grade::wrong},
+      {Fault::leaks_in_training, "batch invariance", Grade::wrong},
+      {Fault::draws_in_training, "deterministic", Grade::wrong},
+      {Fault::other_type_in_training, "shape and type", Grade::wrong},
       {Fault::overflows, "large logits", Grade::fragile},
       {Fault::unused_parameter, "gradients of every parameter", Grade::wrong},
       {Fault::wrong_gradient, "finite differences", Grade::wrong},
@@ -377,6 +411,21 @@ TEST(ContractClauses, CatchNothingElse) {
   EXPECT_EQ(failing(faulty(Fault::unregistered_table)), Names{"state round-trip"});
   EXPECT_EQ(failing(faulty(Fault::float32_under_autocast)), Names{"autocast"});
   EXPECT_EQ(failing(faulty(Fault::hides_an_option)), Names{"options in effect"});
+  EXPECT_EQ(failing(faulty(Fault::trains_aside)), Names{"gradients of every parameter"});
+  EXPECT_EQ(failing(faulty(Fault::reads_values_alone)), Names{"gradients of every parameter"});
+  EXPECT_EQ(failing(faulty(Fault::ignores_mask_in_training)), Names{"padding invariance"});
+  EXPECT_EQ(failing(faulty(Fault::leaks_in_training)),
+            (Names{"padding invariance", "batch invariance"}));
+  EXPECT_EQ(failing(faulty(Fault::draws_in_training)),
+            (Names{"deterministic", "padding invariance"}));
+  EXPECT_EQ(failing(faulty(Fault::other_type_in_training)), Names{"shape and type"});
+}
+
+// A gradient that is rightly zero, and random numbers of each sample's own.
+TEST(ContractClauses, TakeWhatIsRight) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(failing(faulty(Fault::shifts_logits)), Names{});
+  EXPECT_EQ(failing(faulty(Fault::drops_samples_in_training)), Names{});
 }
 
 // Of less than float64's digits, and no other function.

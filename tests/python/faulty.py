@@ -159,6 +159,32 @@ class KeepsExtraState(Right):
         return 1
 
 
+class KeepsATensor(Right):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Identity()
+        self.inner.scale = torch.ones(3, requires_grad=True)
+
+
+class KeepsLayers(Right):
+    def __init__(self):
+        super().__init__()
+        self.layers = {"all": [nn.Linear(2, 2)]}
+
+
+class KeepsInOrder(Right):
+    """What is registered may stand elsewhere too."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(2, 2)])
+        self.order = [self.layers[0], self.layers[0].weight, torch.ones(3)]
+
+
+class Misspelt(Right):
+    lra_casual = True
+
+
 TABLE, PROJECTION = torch.arange(8.0), torch.nn.Linear(4, 4)
 
 

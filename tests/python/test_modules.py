@@ -121,6 +121,23 @@ class Refusals(unittest.TestCase):
         self.assertEqual(torch.get_num_threads(), threads)
         self.refused(_modules.Refused, lambda: made("KeepsExtraState"), "get_extra_state()")
 
+    def test_what_nothing_would_train_is_refused(self):
+        self.refused(_modules.Refused, lambda: made("KeepsATensor"), "it keeps Identity.scale, which is not registered")
+        self.refused(_modules.Refused, lambda: made("KeepsLayers"), "it keeps KeepsLayers.layers, which is not registered")
+        self.assertEqual(len(made("KeepsInOrder").tensors()), 2)
+
+    def test_what_a_class_says_is_known(self):
+        self.refused(_modules.WrongUse, lambda: made("Misspelt"), "lra_casual says nothing", "lra_causal")
+
+    def test_an_interrupted_call_leaves_forks_allowed(self):
+        attention = made("Right")
+        attention._outside = lambda: (_ for _ in ()).throw(KeyboardInterrupt())
+        with self.assertRaises(KeyboardInterrupt):
+            attention.call(*heads())
+        if os.fork() == 0:
+            os._exit(0)
+        os.wait()
+
     def test_no_tensor_is_of_two_objects(self):
         [(name, table, trained)] = made("SharesATable").tensors()
         self.assertEqual((name, trained), ("table", False))

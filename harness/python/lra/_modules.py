@@ -21,12 +21,22 @@ import torch
 
 from lra._generators import float32_by_default, random_state, seed_generators, set_random_state  # noqa: F401
 from lra._imports import as_on_disk, folder_beside, folder_of, imports_from, modules_beside
-from lra._objects import EXTRA_STATE, SHARED, extra_state, own_buffers, own_modules, shared_parameter
+from lra._objects import (
+    EXTRA_STATE,
+    SHARED,
+    UNTRAINED,
+    extra_state,
+    own_buffers,
+    own_modules,
+    shared_parameter,
+    untrained,
+)
 
 NAMED = ("file", "class", "sha256", "imports_sha256")  # options that name the class; the others are keywords
 THREADS = "set the number of threads to {}; leave it, --threads says it"
 DEFAULT_TYPE = "set torch's default type; leave it, and give `dtype` where tensors are made"
 OFFERED = ("dim", "heads", "head_dim", "max_length", "dropout", "seed")
+SAID = ("lra_causal", "lra_inputs", "lra_length_invariant")  # by attributes of a class
 
 _loaded: dict = {}  # (file, sha256) -> (module, modules_beside() when it was loaded)
 _registered: dict = {}  # (file, class) -> a class that was given and not named
@@ -370,9 +380,10 @@ class Made:
     def call(self, *inputs):
         global _called
         _called = self._where
-        _calls.running = getattr(_calls, "running", 0) + 1
-        before = self._outside() if self._looks > 0 else None
+        _calls.running = getattr(_calls, "running", 0)
         try:
+            _calls.running += 1
+            before = self._outside() if self._looks > 0 else None
             with _told_by(self._where), self._copies_of_buffers():
                 out = self._module(*inputs)
         finally:
@@ -456,6 +467,9 @@ def make(options_json, offered_json):
     options, offered = json.loads(options_json), json.loads(offered_json)
     where = _where(options)
     made = _load(options)[0]
+    for name in dir(made):
+        if name.startswith("lra_") and name not in SAID and not callable(getattr(made, name)):
+            raise WrongUse(f"{where}: {name} says nothing; a class may say {', '.join(SAID)}")
     if offered.get("causal") and not getattr(made, "lra_causal", False):
         raise WrongUse(
             f"{where}: the model is causal, and the class does not say lra_causal = True, by which "
@@ -484,6 +498,8 @@ def make(options_json, offered_json):
         raise Refused(f"{where}: __init__ does not call super().__init__(); call it first")
     if part := extra_state(module):
         raise Refused(f"{where}: {part} {EXTRA_STATE}")
+    if name := untrained(module):
+        raise Refused(f"{where}: it keeps {name}, {UNTRAINED}")
     if name := shared_parameter(module):
         raise Refused(f"{where}: parameter {name} {SHARED}")
     own_buffers(module)

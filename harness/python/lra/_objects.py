@@ -11,6 +11,10 @@ _holders = WeakTensorKeyDictionary()  # parameter -> the object that it was firs
 
 
 EXTRA_STATE = "keeps state by get_extra_state(), which checkpoints do not hold; keep it in buffers, by register_buffer()"
+UNTRAINED = (
+    "which is not registered, so that nothing trains it and no checkpoint has it; make it a torch.nn.Parameter, and a list of "
+    "layers a torch.nn.ModuleList"
+)
 SHARED = "is that of another object of the class too, so that layers would train one tensor; make it in __init__"
 
 
@@ -32,6 +36,26 @@ def own_modules(module):
         for part in layer.modules()
     }
     return [part for part in module.modules() if part not in of_lra]
+
+
+def untrained(module):
+    """The place of a tensor that asks for gradients, or of a layer, which the object keeps aside; None where there is none."""
+    known = {id(part) for part in (*module.modules(), *module.parameters())}
+    of_torch = vars(torch.nn.Module())
+
+    def is_aside(value):
+        if isinstance(value, (list, tuple, set)):
+            return any(is_aside(one) for one in value)
+        if isinstance(value, dict):
+            return any(is_aside(one) for one in value.values())
+        trained = isinstance(value, torch.nn.Module) or (isinstance(value, torch.Tensor) and value.requires_grad)
+        return trained and id(value) not in known
+
+    for part in own_modules(module):
+        for name, value in vars(part).items():
+            if name not in of_torch and is_aside(value):
+                return f"{type(part).__name__}.{name}"
+    return None
 
 
 def own_buffers(module):

@@ -167,6 +167,16 @@ TEST_F(PythonTest, FilesOfTheWorkingFolderStandInNobodysWay) {
   EXPECT_TRUE(says(checked.out, "clauses hold")) << checked.text();
 }
 
+TEST_F(PythonTest, WhatABackwardPassRaisesIsToldByAttendToo) {
+  const fs::path input = scratch_.path() / "in.safetensors";
+  const torch::Tensor heads = torch::ones({1, 2, 8, 4});
+  write_tensors(input,
+                {.tensors = {{"q", heads}, {"k", heads}, {"v", heads}, {"grad_output", heads}}});
+  expect_refusal({"attend", "--attention", faulty("BackwardRaises"), "--input", input.string(),
+                  "--output", (scratch_.path() / "out.safetensors").string()},
+                 1, "BackwardRaises: KeyError: 'no gradient today' (faulty.py:");
+}
+
 class SlowPythonTest : public PythonTest {};
 
 TEST_F(PythonTest, WhatTheClassRaisesStandsInTheRecordWithItsPlace) {
