@@ -7,13 +7,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <future>
 #include <limits>
 #include <map>
 
 #include "attention_variants/projected_attention.h"
 #include "tests/attention_variants/cases.h"
+#include "tests/support/shipped.h"
 
 namespace lra {
 
@@ -129,11 +129,7 @@ TEST(ContractThreads, TwoMayCallOneAttention) {
 
 TEST(ContractCases, VaryEveryOptionOfEveryVariant) {
   int found = 0;
-  for (const AttentionEntry* entry : attention_entries()) {
-    // A user's own, of LRA_EXTRA_VARIANTS, has its defaults tried and no cases here.
-    const std::string file =
-        LRA_SOURCE_DIR "/attention_variants/variants/" + entry->info.name + ".cpp";
-    if (!std::filesystem::exists(file)) continue;
+  for (const AttentionEntry* entry : shipped_attentions()) {
     ++found;
     for (const std::string& option : entry->option_names) {
       // With a draw in every pass no two calls can be compared: tests/lra/model/traps_test.cpp.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/scratch.h"
+#include "tests/support/shipped.h"
 
 namespace lra {
 namespace {
@@ -32,6 +33,12 @@ TEST(Registry, CanonicalTextSortsKeysAndReadsBack) {
   EXPECT_EQ(parse_attention(spec.text()).text(), spec.text());
   EXPECT_EQ(parse_attention("standard").text(), "standard");
   EXPECT_EQ((AttentionSpec{"a", {{"path", "32"}}}).text(), "a[path=\"32\"]");  // stays a string
+}
+
+TEST(Registry, WhatIsShippedWasCheckedAgainstSomething) {
+  EXPECT_GE(shipped_attentions().size(), 21u);
+  for (const AttentionEntry* entry : shipped_attentions())
+    EXPECT_NE(entry->info.peer, "") << entry->info.name;
 }
 
 TEST(Registry, SplitsListsOutsideBrackets) {

@@ -48,6 +48,15 @@ class Program {
     return Program(std::move(arguments), LRA_PROGRAM, /*loaded=*/true);
   }
 
+  /// What a failed assertion leaves running would take the time of the tests after it.
+  ~Program() {
+    if (waited_ || child_ <= 0) return;
+    kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+  }
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
   pid_t pid() const { return child_; }
   void send(int signal) const { kill(child_, signal); }
 
@@ -61,6 +70,7 @@ class Program {
   ProgramResult wait() {
     int status = 0;
     waitpid(child_, &status, 0);
+    waited_ = true;
     return {.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
             .out = read_file(scratch_.path() / "out"),
             .err = read_file(scratch_.path() / "err")};
@@ -87,6 +97,7 @@ class Program {
 
   Scratch scratch_;
   pid_t child_ = -1;
+  bool waited_ = false;
 };
 
 /// Runs `lra` in a fork, unless this process has threads, which a fork would lack.

@@ -138,8 +138,8 @@ class Data(unittest.TestCase):
             lra.generate("mqar", 3)
         before = signal.signal(signal.SIGALRM, signal.default_int_handler)
         try:
-            signal.setitimer(signal.ITIMER_REAL, 0.3)
             with self.assertRaises(KeyboardInterrupt):  # of what takes minutes
+                signal.setitimer(signal.ITIMER_REAL, 0.3)
                 lra.generate("pathx", 100000)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)

@@ -38,7 +38,9 @@ SCRIPT = """if True:
                 while True:
                     call()
             except KeyboardInterrupt:
+                signal.signal(signal.SIGALRM, signal.SIG_IGN)
                 signal.setitimer(signal.ITIMER_REAL, 0)
+                signal.signal(signal.SIGALRM, signal.default_int_handler)
             assert (random.getstate(), torch.get_rng_state().tolist()) == before, (name, delay)
         print(name)
 """

@@ -9,6 +9,7 @@
 
 #include "attention_variants/registry.h"
 #include "tests/harness/program.h"
+#include "tests/support/shipped.h"
 
 namespace lra {
 namespace {
@@ -17,10 +18,7 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> variant_names() {
   std::vector<std::string> names;
-  for (const AttentionEntry* entry : attention_entries()) {
-    // Those that other tests register are not in the program; they name no peer.
-    if (!entry->info.peer.empty()) names.push_back(entry->info.name);
-  }
+  for (const AttentionEntry* entry : shipped_attentions()) names.push_back(entry->info.name);
   return names;
 }
 

@@ -87,8 +87,8 @@ class PythonTest : public testing::Test {
 
 TEST_F(PythonTest, StoppedItContinuesToTheSameBits) {
   // Noisy draws from Python's generator and torch's and replaces a buffer.
-  ASSERT_EQ(run_program(words("whole", faulty("Noisy[dropout=0.1]"))).status, 0);
-  auto cut = words("cut", faulty("Noisy[dropout=0.1]"));
+  ASSERT_EQ(run_program(words("whole", faulty("Noisy[dropout=0.1]"), 60)).status, 0);
+  auto cut = words("cut", faulty("Noisy[dropout=0.1]"), 60);
   ASSERT_TRUE(kill_in_training(cut, {run("cut")}, std::chrono::milliseconds(0)));
   const ProgramResult resumed = run_program(cut);
   ASSERT_EQ(resumed.status, 0) << resumed.err;

@@ -90,8 +90,9 @@ class TorchScriptRun : public testing::Test {
  protected:
   void SetUp() override { prepare_tiny_listops(data_); }
   fs::path run(const std::string& name) const { return scratch_.path() / name; }
-  std::vector<std::string> words(const std::string& name, const std::string& attention) const {
-    return tiny_train(data_, run(name), attention, /*steps=*/20);
+  std::vector<std::string> words(const std::string& name, const std::string& attention,
+                                 int64_t steps = 20) const {
+    return tiny_train(data_, run(name), attention, steps);
   }
 
   Scratch scratch_;
@@ -141,10 +142,10 @@ TEST_F(TorchScriptRun, TrainsEvaluatesAndSaysWhatItWas) {
 }
 
 TEST_F(TorchScriptRun, StoppedItContinuesToTheSameBits) {
-  ASSERT_EQ(run_program(words("whole", named("mixer"))).status, 0);
+  ASSERT_EQ(run_program(words("whole", named("mixer"), 60)).status, 0);
   // Killed right after a checkpoint; the mixer's dropout reads the random state too.
-  auto cut = words("cut", named("mixer"));
-  kill_in_training(cut, {run("cut")}, std::chrono::milliseconds(0));
+  auto cut = words("cut", named("mixer"), 60);
+  ASSERT_TRUE(kill_in_training(cut, {run("cut")}, std::chrono::milliseconds(0)));
   ASSERT_EQ(run_program(cut).status, 0);
   const TensorFile a = read_tensors(run("whole") / kLastCheckpoint),
                    b = read_tensors(run("cut") / kLastCheckpoint);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "harness/profile/profiler.h"
+#include "tests/support/shipped.h"
 
 namespace lra::profile {
 namespace {
@@ -40,7 +41,7 @@ std::vector<std::string> accounted() {
                                     "synthesizer[kind=random]",
                                     "synthesizer[rank=7]",
                                     "synthesizer[rank=80]"};
-  for (const AttentionEntry* entry : attention_entries()) specs.push_back(entry->info.name);
+  for (const AttentionEntry* entry : shipped_attentions()) specs.push_back(entry->info.name);
   return specs;
 }
 

@@ -13,6 +13,7 @@
 #include "lra/config/protocol.h"
 #include "tests/harness/steps/recorded_device.h"
 #include "tests/support/scratch.h"
+#include "tests/support/shipped.h"
 
 namespace lra {
 
@@ -48,7 +49,7 @@ inline std::vector<std::string> step_attentions() {
                                                       {"skyformer", "num_features=16"},
                                                       {"sparse", "block=16,summary=4"}};
   std::vector<std::string> specs;
-  for (const AttentionEntry* entry : attention_entries()) {
+  for (const AttentionEntry* entry : shipped_attentions()) {
     const auto given = options.find(entry->info.name);
     specs.push_back(entry->info.name + (given == options.end() ? "" : "[" + given->second + "]"));
   }

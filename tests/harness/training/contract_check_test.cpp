@@ -6,6 +6,7 @@
 #include "lra/formats/safetensors.h"
 #include "tests/harness/program.h"
 #include "tests/harness/suite/fixture.h"
+#include "tests/support/shipped.h"
 
 namespace lra {
 namespace {
@@ -41,7 +42,7 @@ std::string bytes_of_checkpoint(const fs::path& run) {
 }
 
 TEST(ContractOwner, AVariantOfOursIsNotTheUsers) {
-  for (const AttentionEntry* entry : attention_entries())
+  for (const AttentionEntry* entry : shipped_attentions())
     EXPECT_FALSE(contract::is_own(entry->info.name)) << entry->info.name;
   for (const AttentionEntry* entry : released_forms())
     EXPECT_FALSE(contract::is_own(entry->info.name)) << entry->info.name;

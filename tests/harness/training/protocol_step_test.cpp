@@ -14,6 +14,7 @@
 #include "lra/model/model.h"
 #include "results/analysis/recipes.h"
 #include "tests/support/scratch.h"
+#include "tests/support/shipped.h"
 
 namespace lra {
 namespace {
@@ -119,8 +120,7 @@ TEST(ProtocolRuns, EveryTaskIsOfAProtocol) {
 TEST_P(EveryProtocolTask, MakesAModelOfEveryVariant) {
   const auto& [name, task_name] = GetParam();
   const Protocol protocol = load_protocol(name);
-  for (const AttentionEntry* entry : attention_entries()) {
-    if (entry->info.peer.empty()) continue;  // registered by another test
+  for (const AttentionEntry* entry : shipped_attentions()) {
     // Deeper recipes are of their own attentions.
     if (protocol.regime == kLaterRegime && !protocol.attentions.contains(entry->info.name))
       continue;

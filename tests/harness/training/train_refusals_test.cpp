@@ -367,7 +367,7 @@ TEST_F(TrainTest, TestsNothingWithoutItsBestCheckpoint) {
 // It is refused before there is anything to lose.
 TEST_F(TrainTest, GoesOnNowhereWithoutItsBestCheckpoint) {
   Program program(words("a", "standard", 200));
-  while (!fs::exists(run("a") / kBestCheckpoint))
+  while (!fs::exists(run("a") / kBestCheckpoint) && !program.ended())
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   program.send(SIGINT);
   ASSERT_EQ(program.wait().status, 130);

@@ -223,7 +223,7 @@ TEST_F(TrainTest, TheSameSeedGivesTheSameRunAndAnotherSeedAnother) {
 TEST_F(TrainTest, InterruptedBySignalItContinuesToTheSameBits) {
   ASSERT_EQ(run_program(words("whole", "standard", 200)).status, 0);
   Program program(words("cut", "standard", 200));
-  while (!fs::exists(run("cut") / kMetricsFile))
+  while (!fs::exists(run("cut") / kMetricsFile) && !program.ended())
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   program.send(SIGINT);

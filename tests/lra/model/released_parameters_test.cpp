@@ -3,21 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 
 #include "attention_variants/base/files.h"
 #include "tests/lra/model/toy_model.h"
 #include "tests/support/protocols.h"
+#include "tests/support/shipped.h"
 
 namespace lra {
 namespace {
-
-// Registered by another test of this program.
-bool is_registered_by_a_test(const AttentionEntry& entry) {
-  return !std::filesystem::exists(LRA_SOURCE_DIR "/attention_variants/variants/" + entry.info.name +
-                                  ".cpp");
-}
 
 // ---- The 10 % parameter rule of LRA's README (D4)
 
@@ -67,7 +61,7 @@ TEST(ParameterRuleTest, WhoeverHasMoreThanATenthMoreIsWrittenDown) {
     if (protocol.regime != kFirstRegime || !protocol.tasks.contains("image")) continue;
     Counts found;
     for (const AttentionEntry* entry : attention_entries()) {
-      if (is_registered_by_a_test(*entry)) continue;
+      if (!is_shipped(entry->info.name)) continue;
       const std::string& variant = entry->info.name;
       const int64_t all = parameters_of(protocol, "image", variant),
                     standard = parameters_of_standard(protocol, "image", variant);
@@ -110,7 +104,7 @@ TEST(ReleasedFormTest, ParametersAreThoseWrittenDown) {
     const Protocol protocol = load_protocol(name);
     if (protocol.regime != kFirstRegime || !protocol.tasks.contains("image")) continue;
     for (const AttentionEntry* entry : attention_entries()) {
-      if (is_registered_by_a_test(*entry)) continue;
+      if (!is_shipped(entry->info.name)) continue;
       const Config config =
           make_config(protocol, "image", {.name = entry->info.name}, {}, 0, "float32");
       const Model model(task("image"), config);

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -10,17 +9,12 @@
 #include "lra/model/reach.h"
 #include "tests/lra/model/toy_model.h"
 #include "tests/support/protocols.h"
+#include "tests/support/shipped.h"
 
 namespace lra {
 namespace {
 
 // ---- A position that reaches nothing
-
-// Registered by another test of this program.
-bool is_of_a_test(const AttentionEntry& entry) {
-  return !std::filesystem::exists(LRA_SOURCE_DIR "/attention_variants/variants/" + entry.info.name +
-                                  ".cpp");
-}
 
 struct ReachCase {
   std::string protocol, task;
@@ -91,7 +85,7 @@ std::vector<Config> reach_configs(const ReachCase& given) {
   const Protocol protocol = load_protocol(given.protocol);
   std::vector<Config> configs;
   for (const AttentionEntry* entry : attention_entries()) {
-    if (is_of_a_test(*entry) ||
+    if (!is_shipped(entry->info.name) ||
         (protocol.regime == kLaterRegime && !protocol.attentions.contains(entry->info.name)))
       continue;
     Config config = make_config(protocol, given.task, {.name = entry->info.name}, {}, 1, "float32");
