@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
+#include <utility>
 
 #include "harness/host/memory.h"
 #include "harness/host/runtime.h"
@@ -20,20 +22,31 @@ std::vector<int64_t> labels_of(const Split& split, int64_t index) {
   return labels;
 }
 
-// The fraction of the most frequent label among the samples that an evaluation takes, where there
-// are some.
-std::optional<double> majority_of(const Split& split, const EvaluationOptions& evaluation) {
+using Fraction = std::optional<double>;
+
+// DataRecord::majority and ::sample_majority of the samples that an evaluation takes.
+std::pair<Fraction, Fraction> majorities_of(const Split& split,
+                                            const EvaluationOptions& evaluation) {
   std::map<int64_t, int64_t> labels;
-  std::vector<int64_t> of_sample;
-  int64_t all = 0, most = 0;
+  int64_t all = 0, most = 0, of_samples = 0, several = 0;
   const int64_t left_out = evaluation.drop_last ? split.size() % evaluation.batch : 0;
   for (int64_t i = 0; i < split.size() - left_out; ++i) {
-    of_sample = labels_of(split, i);
-    for (const int64_t label : of_sample) most = std::max(most, ++labels[label]);
+    const std::vector<int64_t> of_sample = labels_of(split, i);
+    std::map<int64_t, int64_t> own;
+    int64_t most_own = 0;
+    for (const int64_t label : of_sample) {
+      most = std::max(most, ++labels[label]);
+      most_own = std::max(most_own, ++own[label]);
+    }
     all += std::ssize(of_sample);
+    of_samples += most_own;
+    several += of_sample.size() > 1 ? 1 : 0;
   }
-  if (all == 0) return std::nullopt;
-  return static_cast<double>(most) / static_cast<double>(all);
+  if (all == 0) return {};
+  const auto share = [&](int64_t count) {
+    return static_cast<double>(count) / static_cast<double>(all);
+  };
+  return {share(most), several > 0 ? Fraction(share(of_samples)) : std::nullopt};
 }
 
 std::vector<ParameterGroupRecord> groups_of(const Learner& learner) {
@@ -175,7 +188,8 @@ Result result_of(const TrainRequest& request, const PreparedData& data) {
   const Settings& settings = request.config.settings;
   result.metric = metric_of(settings.training.objective);
   if (settings.evaluation.test && !predicts_tokens(settings.training.objective))
-    result.data.majority = majority_of(data.split("test"), settings.evaluation);
+    std::tie(result.data.majority, result.data.sample_majority) =
+        majorities_of(data.split("test"), settings.evaluation);
   result.machine = host::machine_of(request.device);
   result.software = host::software_json();
   return result;
@@ -185,8 +199,8 @@ Result result_of(const TrainRequest& request, const PreparedData& data, const Tr
                  const Learner* learner, const RunOutcome& outcome) {
   Result result = result_of(request, data);
   if (!predicts_tokens(request.config.settings.training.objective))
-    result.data.dev_majority = majority_of(evaluation_split(data, request.config, "dev"),
-                                           request.config.settings.evaluation);
+    std::tie(result.data.dev_majority, result.data.dev_sample_majority) = majorities_of(
+        evaluation_split(data, request.config, "dev"), request.config.settings.evaluation);
   result.status = outcome.status;
   result.reason = outcome.reason;
   result.steps = at.step;

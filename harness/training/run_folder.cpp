@@ -295,7 +295,7 @@ void RunFolder::note_learning(Result& result) const {
     result.data.dev_majority.reset();
   } else {
     result.left_majority_at =
-        left_majority_at(log, *result.data.dev_majority, result.dev->independent());
+        left_majority_at(log, *result.data.dev_baseline(), result.dev->independent());
   }
 }
 

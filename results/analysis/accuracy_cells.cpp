@@ -166,8 +166,7 @@ bool chosen_on_test(const Result& result) {
 }
 
 std::optional<double> Baseline::highest() const {
-  if (!chance) return majority;
-  return majority ? std::max(*chance, *majority) : *chance;
+  return std::max({chance, majority, sample_majority});
 }
 
 Baseline baseline_of(const RecipeGroup& group, const std::string& task) {
@@ -181,13 +180,16 @@ Baseline baseline_of(const RecipeGroup& group, const std::string& task) {
       baseline.majority = 100 * r->predictions->majority();
     }
     if (r->data.majority && !baseline.majority) baseline.majority = 100 * *r->data.majority;
+    if (r->data.sample_majority) baseline.sample_majority = 100 * *r->data.sample_majority;
   }
   return baseline;
 }
 
 std::string Baseline::text() const {
-  const bool is_chance = majority.value_or(0) < chance.value_or(0);
-  return fmt::format("{} ({:.2f} %)", is_chance ? "chance" : "the most frequent label", *highest());
+  const char* const what = highest() == majority          ? "the most frequent label"
+                           : highest() == sample_majority ? "the most frequent label of each sample"
+                                                          : "chance";
+  return fmt::format("{} ({:.2f} %)", what, *highest());
 }
 
 bool above(const Result& result, const Baseline& baseline) {

@@ -18,8 +18,10 @@ namespace lra {
 struct Baseline {
   std::optional<double> chance;    // one over the number of labels that occur
   std::optional<double> majority;  // the most frequent label
+  // That of each sample, where samples have several.
+  std::optional<double> sample_majority;
 
-  /// The higher of the two.
+  /// The highest of them.
   std::optional<double> highest() const;
   std::string text() const;  // "the most frequent label (18.90 %)", "chance (10.00 %)"
 };

@@ -114,6 +114,8 @@ void data_fields(Fields& f, Record& data, bool ok) {
   f("fingerprint", data.fingerprint, presence);
   f("majority", data.majority, Presence::sparse, {.most = 1});
   f("dev_majority", data.dev_majority, Presence::sparse, {.most = 1});
+  f("sample_majority", data.sample_majority, Presence::sparse, {.most = 1});
+  f("dev_sample_majority", data.dev_sample_majority, Presence::sparse, {.most = 1});
   f("split", data.split, Presence::sparse);
   f.texts("notes", data.notes);
   f("options", data.options, Presence::sparse);
@@ -214,6 +216,10 @@ std::string Result::dtype() const {
 bool Result::has_pretraining() const {
   const auto it = config.find("pretraining");
   return it != config.end() && it->is_object() && !it->empty();
+}
+
+std::optional<double> DataRecord::dev_baseline() const {
+  return std::max(dev_majority, dev_sample_majority);
 }
 
 bool Result::never_left_majority() const { return dev && data.dev_majority && !left_majority_at; }

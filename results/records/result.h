@@ -84,11 +84,17 @@ struct DataRecord {
   std::string fingerprint;             // SHA-256 over the files' hashes
   std::optional<double> majority;      // fraction of the test split's most frequent label
   std::optional<double> dev_majority;  // of the dev split's; records of before lack it
-  std::string split;                   // how train, dev and test were divided; "" = not said
-  json notes = json::array();          // texts: what to know of the data
-  json options = json::object();       // of its making: seed, counts, lengths; records of before
-                                       // lack it
+  // The fractions of those labels that are the most frequent one of their sample, where samples
+  // have several: more than who guesses among a sample's own answers gets.
+  std::optional<double> sample_majority, dev_sample_majority;
+  std::string split;              // how train, dev and test were divided; "" = not said
+  json notes = json::array();     // texts: what to know of the data
+  json options = json::object();  // of its making: seed, counts, lengths; records of before
+                                  // lack it
   json unlike = json::array();  // texts: how it differs from the data that published numbers are of
+
+  /// The higher of dev's two: what an accuracy of dev has to lie above to say something.
+  std::optional<double> dev_baseline() const;
 
   /// "CIFAR-10 (JPEG)": the name of images that are not the public ones, whose published numbers
   /// are of others; "" of all other data.

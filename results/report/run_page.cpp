@@ -67,34 +67,37 @@ Table result_table(const Result& r) {
   // Of what was tested, which may be less than the whole split.
   const std::optional<double> majority =
       r.predictions ? std::optional(r.predictions->majority()) : r.data.majority;
-  Table table = facts("Result", {{"status", to_string(r.status)},
-                                 {"reason", r.reason},
-                                 {"pretrained", pretrained_text(r.pretrained)},
-                                 {"accuracies are of", r.metric},
-                                 {"test accuracy [95 % interval]", accuracy_text(r.test)},
-                                 {"dev accuracy [95 % interval]", accuracy_text(r.dev)},
-                                 {"most frequent label of test", fraction(majority)},
-                                 {"chance", fraction(chance)},
-                                 {"checkpoint of step", number(r.best_step)},
-                                 {"steps", number(r.steps)},
-                                 {"dev above its most frequent label from step", left_text(r)},
-                                 {"parameters", number(r.parameters)},
-                                 {"training, s", number(r.training.seconds)},
-                                 {"steps/s", number(r.training.steps_per_second)},
-                                 {"tokens/s", number(r.training.tokens_per_second)},
-                                 {"peak memory, MiB", number(r.training.peak_memory_mib)},
-                                 {"contract, clauses that hold", contract_text(r.contract)}});
+  Table table =
+      facts("Result", {{"status", to_string(r.status)},
+                       {"reason", r.reason},
+                       {"pretrained", pretrained_text(r.pretrained)},
+                       {"accuracies are of", r.metric},
+                       {"test accuracy [95 % interval]", accuracy_text(r.test)},
+                       {"dev accuracy [95 % interval]", accuracy_text(r.dev)},
+                       {"most frequent label of test", fraction(majority)},
+                       {"most frequent label of each sample", fraction(r.data.sample_majority)},
+                       {"chance", fraction(chance)},
+                       {"checkpoint of step", number(r.best_step)},
+                       {"steps", number(r.steps)},
+                       {"dev above its most frequent label from step", left_text(r)},
+                       {"parameters", number(r.parameters)},
+                       {"training, s", number(r.training.seconds)},
+                       {"steps/s", number(r.training.steps_per_second)},
+                       {"tokens/s", number(r.training.tokens_per_second)},
+                       {"peak memory, MiB", number(r.training.peak_memory_mib)},
+                       {"contract, clauses that hold", contract_text(r.contract)}});
   Baseline baseline;
   if (chance) baseline.chance = 100 * *chance;
   if (majority) baseline.majority = 100 * *majority;
+  if (r.data.sample_majority) baseline.sample_majority = 100 * *r.data.sample_majority;
   if (!above(r, baseline))
     table.notes.push_back(fmt::format(
         "WARNING: not learned: the interval on test reaches down to {}", baseline.text()));
   if (r.never_left_majority())
     table.notes.push_back(fmt::format(
         "WARNING: never left the majority class: dev's 95 % interval did not stay above "
-        "its most frequent label ({:.2f} %)",
-        100 * *r.data.dev_majority));
+        "its most frequent label, or those of its samples ({:.2f} %)",
+        100 * *r.data.dev_baseline()));
   if (r.data.synthetic) table.notes.push_back("WARNING: synthetic stand-in data");
   for (const json& text : r.data.unlike)
     table.notes.push_back("data unlike the public: " + text.get<std::string>());

@@ -166,6 +166,7 @@ std::vector<Table> accuracy_tables(std::span<const Result> results,
     }
     rows.mark_best();
     rows.add_baseline("(most frequent label)", &Baseline::majority);
+    rows.add_baseline("(most frequent label of each sample)", &Baseline::sample_majority);
     rows.add_baseline("(chance)", &Baseline::chance);
     tables.push_back(std::move(table));
   }

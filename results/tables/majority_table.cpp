@@ -30,15 +30,15 @@ std::vector<Table> majority_tables(std::span<const Result> results) {
                             folder.empty() ? "–" : folder,
                             r->steps ? fmt::format("{}", *r->steps) : "–",
                             fmt::format("{:.2f}", 100 * r->dev->accuracy),
-                            fmt::format("{:.2f}", 100 * *r->data.dev_majority)});
+                            fmt::format("{:.2f}", 100 * *r->data.dev_baseline())});
     }
     if (table.rows.empty()) continue;
     std::ranges::sort(table.rows);
-    table.notes.push_back(
-        fmt::format("WARNING: {} of {} runs never left the majority class: dev's 95 % interval did "
-                    "not stay above its most frequent label; their accuracies say nothing of the "
-                    "attention",
-                    table.rows.size(), group.results.size()));
+    table.notes.push_back(fmt::format(
+        "WARNING: {} of {} runs never left the majority class: dev's 95 % interval did "
+        "not stay above its most frequent label, or those of its samples; their accuracies "
+        "say nothing of the attention",
+        table.rows.size(), group.results.size()));
     tables.push_back(std::move(table));
   }
   return tables;

@@ -1,7 +1,9 @@
 // Training on labels at positions: records, parts of a batch, and what is refused.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "harness/training/train.h"
 #include "tests/harness/training/train_fixture.h"
@@ -66,6 +68,21 @@ TEST_F(RecallTrain, RecordsPositionsAndSamples) {
   EXPECT_EQ(predictions.correct(), result.test->correct);
   EXPECT_EQ(predictions.samples.back(), 29);
   EXPECT_EQ(predictions.positions.back(), 19);
+  // Who answers each sample by its most frequent label.
+  std::map<int64_t, std::map<int64_t, int64_t>> counts;
+  for (size_t i = 0; i < predictions.labels.size(); ++i)
+    ++counts[predictions.samples[i]][predictions.labels[i]];
+  int64_t right = 0;
+  for (const auto& [sample, of_label] : counts) {
+    right += std::ranges::max_element(of_label, {}, [](const auto& entry) {
+               return entry.second;
+             })->second;
+  }
+  EXPECT_EQ(result.data.sample_majority, static_cast<double>(right) / 120);
+  ASSERT_TRUE(result.data.dev_sample_majority.has_value());
+  EXPECT_GT(*result.data.dev_sample_majority, *result.data.dev_majority);
+  EXPECT_EQ(result.data.dev_baseline(), result.data.dev_sample_majority);
+  EXPECT_TRUE(result.never_left_majority());
   // Of 16 classes none is known yet.
   EXPECT_NEAR(losses("run").front(), std::log(16), 0.3);
 }

@@ -211,6 +211,10 @@ TEST(Standings, TheAccuracyTableWarnsOfWhatWasNotLearned) {
   EXPECT_TRUE(
       contains(notes_of({seeded_run("standard", 100, 0, 0), seeded_run("standard", 300, 0, 1)}),
                "not learned by standard (1 of 2 seeds)"));
+  Result guessed = seeded_run("standard", 122);
+  guessed.data.sample_majority = 0.25;
+  EXPECT_TRUE(contains(notes_of({guessed}),
+                       "reaches down to the most frequent label of each sample (25.00 %)"));
   Result unknown = seeded_run("standard", 100);
   unknown.data.majority.reset();
   EXPECT_TRUE(contains(notes_of({unknown}), "reaches down to the most frequent label (10.00 %)"));
