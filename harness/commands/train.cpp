@@ -39,7 +39,7 @@ int64_t resumed_threads(const TrainOptions& options, const Processes* processes)
   const int64_t one_of = processes == nullptr ? 1 : processes->size(),
                 had_processes = setting.processes.value_or(1);
   const bool says = is_rank_zero(processes);
-  if (had_processes != one_of) {
+  if (setting.threads && had_processes != one_of) {
     if (says) {
       host::say(
           fmt::format("the run in {} had {} process{} and goes on with {}: not to the same "
