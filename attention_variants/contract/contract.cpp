@@ -125,9 +125,12 @@ constexpr Clause kClauses[] = {
      /*decisive=*/true},
     {"inputs unchanged", "q, k, v, x and mask are only read", inputs_unchanged,
      "masked_fill() in place of masked_fill_()"},
-    {"deterministic", "the same seed gives the same function, and evaluation repeats itself",
+    {"deterministic",
+     "the same seed gives the same function, evaluation repeats itself, and so does training from "
+     "the same generators",
      deterministic,
-     "keep nothing between calls; draw random numbers once when it is made, or in training alone",
+     "keep nothing between calls; draw random numbers once when it is made, or in training alone "
+     "and from the global generators (torch's, random, NumPy's legacy one)",
      Grade::wrong, /*decisive=*/true},
     {"any length", "any N of at least 1, primes too, whatever blocks or features divide it",
      any_length, "pad to a whole number of blocks inside and cut the result, or shorten the block"},
@@ -146,7 +149,9 @@ constexpr Clause kClauses[] = {
     {"length invariance", "where it says so, how far samples are padded changes nothing",
      length_invariance, "divide by the number of real tokens, or let length_invariant() be false"},
     {"batch invariance", "the other samples of a batch change nothing", batch_invariance,
-     "take no maximum, mean or norm over dimension 0, and keep nothing between calls"},
+     "take no maximum, mean or norm over dimension 0 (a batch norm does in training), and keep "
+     "nothing "
+     "between calls"},
     {"types agree", "float32 and bfloat16 agree with float64 on the same inputs", types_agree,
      "add up in float32, and let no constant be of a narrower type"},
     {"non-contiguous inputs", "strides change nothing", non_contiguous,

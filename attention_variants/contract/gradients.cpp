@@ -43,6 +43,16 @@ Tensors reached(const torch::Tensor& out) {
   return leaves;
 }
 
+// The leaves that two calls have in common: not those that forward() makes for itself.
+Tensors kept_leaves(Attention& attention, const Inputs& in) {
+  const Tensors once = reached(attention.forward(in.leaves[0], in.mask));
+  Tensors again = reached(attention.forward(in.leaves[0], in.mask));
+  std::erase_if(again, [&](const torch::Tensor& leaf) {
+    return std::ranges::none_of(once, [&](const auto& other) { return other.is_same(leaf); });
+  });
+  return again;
+}
+
 // Whether the function is another where all numbers of a parameter are one more.
 bool matters(Attention& attention, torch::Tensor parameter, const Inputs& in) {
   const torch::NoGradGuard no_grad;
@@ -69,21 +79,21 @@ void parameter_gradients(const ContractProbe& trial, ClauseReport& f) {
     const Inputs in = trial.inputs(form, trial.samples({n, n / 2, 0}, n));
     try {
       const torch::Tensor out = attention->forward(in.leaves[0], in.mask);
-      for (const torch::Tensor& leaf : reached(out)) {
-        const bool is_parameter =
-            std::ranges::any_of(parameters, [&](const auto& p) { return p.value().is_same(leaf); });
-        f.that(is_parameter, fmt::format("a tensor {} asks for gradients and is no parameter: it "
-                                         "is not trained, and no checkpoint has it",
-                                         shape_text(leaf)));
-      }
       if (!parameters.is_empty()) run_backward(weighted_sum(out));  // adds to the gradients
     } catch (const Unsupported&) {
       if (n <= trial.subject().context.max_length) throw;
     }
   }
   f.that(true, "");
-  attention->eval();
   const Inputs in = trial.inputs(form, trial.samples({kShort, kShort / 2, 0}, kShort));
+  for (const torch::Tensor& leaf : kept_leaves(*attention, in)) {
+    const auto is_leaf = [&](const auto& parameter) { return parameter.value().is_same(leaf); };
+    f.that(std::ranges::any_of(parameters, is_leaf),
+           fmt::format("a tensor {} asks for gradients and is no parameter: it is not trained, and "
+                       "no checkpoint has it",
+                       shape_text(leaf)));
+  }
+  attention->eval();
   for (const auto& parameter : parameters) {
     const torch::Tensor& gradient = parameter.value().grad();
     const std::string& name = parameter.key();

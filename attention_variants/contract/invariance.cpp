@@ -32,8 +32,11 @@ void batch_invariance(const ContractProbe& trial, ClauseReport& f) {
     if (difference(trial.train(form, in, /*seed=*/1), together) > 0) continue;
     const Inputs one{in.changed([](const auto& t) { return t.narrow(0, 1, 1); }),
                      in.mask.narrow(0, 1, 1)};
+    // Evaluation may be right all the same, as with a batch norm.
+    f.grade(Grade::fragile);
     f.at_most(form.name() + " in training: change of sample 1 alone against in a batch of 3",
               difference(trial.train(form, one), together.narrow(0, 1, 1)), 1e-10);
+    f.grade(Grade::wrong);
   }
   apart(trial, f, *trial.make(), trial.samples({41, 30, 1, 7, 0, 41, 22}, 41));
   trial.far([&](Attention& attention) {

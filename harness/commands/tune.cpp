@@ -43,9 +43,10 @@ tune::TuneRequest tune_request(const TuneOptions& given, const suite::RunnerOpti
           .threads_given = options.threads > 0};
 }
 
-void print_plan(const tune::Search& search) {
+void print_plan(const tune::Search& search, double timeout) {
   print_table(tune::score_table(tune::file_of(search)));
-  const size_t cells = search.suite.cells.size(), open = suite::open_cells(search.suite).size();
+  const size_t cells = search.suite.cells.size(),
+               open = suite::open_cells(search.suite, timeout).size();
   fmt::print("{} cell{}: {} ended, {} to run\n", cells, cells == 1 ? "" : "s", cells - open, open);
 }
 
@@ -64,11 +65,11 @@ void check_end(const tune::TuneFile& file) {
            cell.status != Status::pending;
   });
   if (failed > 0) {
-    throw Error(
-        fmt::format("{} of {} cells ended neither as ok nor as diverged; see the table and their "
-                    "result.json; the same command takes up again those that crashed, and with a "
-                    "longer --timeout those that ran out of time",
-                    failed, file.cells.size()));
+    throw Error(fmt::format(
+        "{} of {} cells ended neither as ok nor as diverged; see the table and their "
+        "result.json; the same command takes up again those that crashed, but for such as "
+        "ran out of time, which want a longer --timeout",
+        failed, file.cells.size()));
   }
   std::vector<std::string> without = file.attentions;
   std::erase_if(without, [&](const std::string& attention) {
@@ -87,7 +88,7 @@ void run_tune(const TuneOptions& options) {
   runner.go_on = "the same command";
   for (const std::string& device : runner.devices) host::parse_device(device);
   tune::Search search = tune::plan_search(tune_request(options, runner));
-  if (options.cells.dry_run) return print_plan(search);
+  if (options.cells.dry_run) return print_plan(search, options.cells.timeout);
   tune::record_search(search);
   suite::say_cut_samples(search.suite,
                          {{.task = search.request.task, .directory = search.request.data}});

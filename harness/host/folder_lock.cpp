@@ -157,7 +157,7 @@ FolderLock FolderLock::wait(const std::filesystem::path& folder, const std::stri
       say(fmt::format("waiting for {}: {} is at it", what, holder ? holder->text() : "another"));
     }
     for (int i = 0; i < 5; ++i) {
-      if (stop_requested()) throw Interrupted("stopped while it waited; nothing was begun");
+      if (stop_requested()) throw Interrupted("stopped while waiting for " + what);
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
     }
   }

@@ -81,11 +81,20 @@ bool is_retryable(const fs::path& run, Status status) {
   return may_go_again(run, status, /*timeout=*/0, /*sharing=*/1);
 }
 
-std::string recorded_fingerprint(const Suite& suite, const std::string& task) {
+std::string recorded_fingerprint(const Suite& suite, const std::string& task,
+                                 const fs::path& directory) {
   for (const SuiteCell& cell : suite.cells) {
     if (cell.config.task != task) continue;
     const std::optional<Result> result = final_result(cell.run);
-    if (result && !result->data.fingerprint.empty()) return result->data.fingerprint;
+    if (!result || result->data.fingerprint.empty()) continue;
+    // A run records that of the data as it reads them.
+    const std::string as_read =
+        open_data(directory, task, /*check_hashes=*/false, cell.config.settings.input.reading(),
+                  OpenedSplits::all_but_test)
+            .manifest()
+            .fingerprint();
+    if (result->data.fingerprint != as_read) return result->data.fingerprint;
+    return Manifest::read(directory / task / "manifest.json").fingerprint();
   }
   return "";
 }

@@ -41,8 +41,11 @@ std::optional<Status> checked_status(const SuiteCell& cell);
 /// short, or memory that others shared.
 bool is_retryable(const std::filesystem::path& run, Status status);
 
-/// The data fingerprint that a finished cell of the task has recorded; "" where none has.
-std::string recorded_fingerprint(const Suite& suite, const std::string& task);
+/// The fingerprint of the data that a finished cell of the task was trained on: of the data in
+/// `directory`, as they were prepared, where the cell read those; else what it has recorded; ""
+/// where none has.
+std::string recorded_fingerprint(const Suite& suite, const std::string& task,
+                                 const std::filesystem::path& directory);
 
 /// The cells that a new call with `timeout` seconds a cell (0 = no end) would run: those without a
 /// result, and those it retries.

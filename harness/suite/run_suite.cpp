@@ -37,7 +37,7 @@ void keep_fingerprints(const Suite& suite, const std::vector<TaskData>& data) {
     const std::string found =
         Manifest::read(of_task.directory / name / "manifest.json").fingerprint();
     std::string kept = known.value(name, "");
-    if (kept.empty()) kept = recorded_fingerprint(suite, name);
+    if (kept.empty()) kept = recorded_fingerprint(suite, name, of_task.directory);
     if (kept.empty()) kept = found;
     known[name] = kept;
     if (kept == found) continue;

@@ -166,7 +166,9 @@ Table score_table(const TuneFile& file) {
       "chosen: the highest mean of the points whose seeds are all ok, then what more seeds "
       "learned, "
       "then the first given",
-      "left majority at: of each seed the step from which dev lies above its most frequent label"};
+      "left majority at: of each seed the step from which dev lies above its most frequent label, "
+      "or those "
+      "of its samples"};
   std::vector<std::string> unlearned;
   for (const ChosenPoint& one : file.chosen) {
     if (one.learned == 0 && !one.learning_unknown) unlearned.push_back(one.attention);

@@ -204,7 +204,8 @@ TunedCell read_cell(const Search& search, size_t attention, size_t point, size_t
 
 // Cells whose tune.json is lost may be of data that were there before.
 void check_trained_on(const Search& search) {
-  const std::string had = suite::recorded_fingerprint(search.suite, search.request.task),
+  const std::string had = suite::recorded_fingerprint(search.suite, search.request.task,
+                                                      search.request.data),
                     now = search.data.fingerprint();
   if (had.empty() || had == now) return;
   throw Error(fmt::format(

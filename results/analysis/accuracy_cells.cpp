@@ -202,7 +202,9 @@ bool learned(const Result& result, const Baseline& baseline) {
 }
 
 std::string unlearned_text(const Baseline& baseline) {
-  std::string text = "its interval on dev does not stay above the most frequent label there";
+  std::string text =
+      "its interval on dev does not stay above the most frequent label there, or those of its "
+      "samples";
   if (baseline.highest())
     text += fmt::format(", or that on test reaches down to {}", baseline.text());
   return text;

@@ -56,7 +56,8 @@ constexpr const char* kAccuracyColumns[] = {"protocol",
                                             "regime",
                                             "settings",
                                             "diverged",
-                                            "data_variant"};
+                                            "data_variant",
+                                            "sample_majority_percent"};
 
 constexpr const char* kRunColumns[] = {"task",
                                        "attention",
@@ -99,7 +100,9 @@ constexpr const char* kRunColumns[] = {"task",
                                        "settings",
                                        "others",
                                        "evaluation_peak_memory_mib",
-                                       "data_memory_mib"};
+                                       "data_memory_mib",
+                                       "sample_majority",
+                                       "dev_sample_majority"};
 
 Table long_table(const char* title, std::span<const char* const> columns) {
   Table table{.title = title, .columns = {}, .rows = {}, .notes = {}};
@@ -235,7 +238,8 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
       const Result& first = *recipe.first_of.at(name);
       append(row, {first.metric, first.pretrained ? first.pretrained->objective : "", group.regime,
                    settings_text(group, of_task), fmt::format("{}", cell.diverged),
-                   group.variants.contains(task) ? group.variants.at(task) : ""});
+                   group.variants.contains(task) ? group.variants.at(task) : "",
+                   fixed(baseline_of(group, task).sample_majority)});
       table.rows.push_back(std::move(row));
     }
   }
@@ -271,7 +275,8 @@ Table results_long(std::span<const Result> results) {
     append(row, origin_cells(r));
     append(row, {r.path, r.regime, settings[&r], exact_number(r.training.others),
                  exact_number(r.training.evaluation_peak_memory_mib),
-                 exact_number(r.training.data_memory_mib)});
+                 exact_number(r.training.data_memory_mib), exact_number(r.data.sample_majority),
+                 exact_number(r.data.dev_sample_majority)});
     table.rows.push_back(std::move(row));
   }
   return table;

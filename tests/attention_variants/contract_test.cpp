@@ -196,6 +196,7 @@ enum class Fault {
   curved_and_depends_on_length,
   nan_always,
   trains_aside,
+  makes_a_leaf,
   ignores_mask_in_training,
   leaks_in_training,
   draws_in_training,
@@ -287,6 +288,7 @@ class Faulty : public ProjectedAttention {
     if (fault_ == Fault::depends_on_length || by_length) out = out + 1e-6 / static_cast<double>(n);
     if (fault_ == Fault::leaks_across_batch) out = out + 1e-6 * v_given.mean(0, /*keepdim=*/true);
     if (fault_ == Fault::nan_always) out = out / 0.0 * 0.0;
+    if (fault_ == Fault::makes_a_leaf) out = out * torch::ones({1}, type).requires_grad_();
     if (is_training()) {
       static int64_t calls = 0;
       if (fault_ == Fault::leaks_in_training) out = out + 1e-6 * v_given.mean(0, /*keepdim=*/true);
@@ -364,7 +366,7 @@ TEST(ContractClauses, EachCatchesWhatItIsThereFor) {
       {Fault::trains_aside, "gradients of every parameter", Grade::wrong},
       {Fault::reads_values_alone, "gradients of every parameter", Grade::style},
       {Fault::ignores_mask_in_training, "padding invariance", Grade::wrong},
-      {Fault::leaks_in_training, "batch invariance", Grade::wrong},
+      {Fault::leaks_in_training, "batch invariance", Grade::fragile},
       {Fault::draws_in_training, "deterministic", Grade::wrong},
       {Fault::other_type_in_training, "shape and type", Grade::wrong},
       {Fault::overflows, "large logits", Grade::fragile},
@@ -417,10 +419,11 @@ TEST(ContractClauses, CatchNothingElse) {
   EXPECT_EQ(failing(faulty(Fault::other_type_in_training)), Names{"shape and type"});
 }
 
-// A gradient that is rightly zero, and random numbers of each sample's own.
+// A gradient that is rightly zero, a leaf of one call, and random numbers of each sample's own.
 TEST(ContractClauses, TakeWhatIsRight) {
   using Names = std::vector<std::string>;
   EXPECT_EQ(failing(faulty(Fault::shifts_logits)), Names{});
+  EXPECT_EQ(failing(faulty(Fault::makes_a_leaf)), Names{});
   EXPECT_EQ(failing(faulty(Fault::drops_samples_in_training)), Names{});
 }
 

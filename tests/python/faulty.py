@@ -178,7 +178,10 @@ class KeepsInOrder(Right):
     def __init__(self):
         super().__init__()
         self.layers = nn.ModuleList([nn.Linear(2, 2)])
-        self.order = [self.layers[0], self.layers[0].weight, torch.ones(3)]
+        self.normed = torch.nn.utils.weight_norm(nn.Linear(2, 2))
+        self.order = [self.layers[0], self.layers[0].weight, torch.ones(3), nn.ReLU()]
+        self.order.append(self.order)
+        object.__setattr__(self, "same", nn.Sequential(self.layers[0]))
 
 
 class Misspelt(Right):

@@ -39,17 +39,21 @@ def own_modules(module):
 
 
 def untrained(module):
-    """The place of a tensor that asks for gradients, or of a layer, which the object keeps aside; None where there is none."""
-    known = {id(part) for part in (*module.modules(), *module.parameters())}
-    of_torch = vars(torch.nn.Module())
+    """The place of a tensor that asks for gradients, or of a layer with such, which the object keeps aside; None where there
+    is none."""
+    known = {id(parameter) for parameter in module.parameters()}
+    of_torch, seen = vars(torch.nn.Module()), set()
 
     def is_aside(value):
-        if isinstance(value, (list, tuple, set)):
-            return any(is_aside(one) for one in value)
-        if isinstance(value, dict):
-            return any(is_aside(one) for one in value.values())
-        trained = isinstance(value, torch.nn.Module) or (isinstance(value, torch.Tensor) and value.requires_grad)
-        return trained and id(value) not in known
+        if id(value) in seen:
+            return False
+        if isinstance(value, (list, tuple, set, dict)):
+            seen.add(id(value))
+            return any(is_aside(one) for one in (value.values() if isinstance(value, dict) else value))
+        if isinstance(value, torch.nn.Module):
+            return any(is_aside(parameter) for parameter in value.parameters())
+        # What was computed from parameters is no leaf, as a weight that a norm of it stands for.
+        return isinstance(value, torch.Tensor) and value.requires_grad and value.is_leaf and id(value) not in known
 
     for part in own_modules(module):
         for name, value in vars(part).items():

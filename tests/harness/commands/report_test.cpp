@@ -403,7 +403,8 @@ TEST_F(ReportCommand, TheTasksOfASuitesBudgetShareATable) {
   EXPECT_EQ(tables(), 1u);
   EXPECT_NE(read("out/report.md").find("budget tiny"), std::string::npos);
   EXPECT_NE(read("out/accuracy.csv")
-                .find(",budget,metric,pretrained,regime,settings,diverged,data_variant\r\n"),
+                .find(",budget,metric,pretrained,regime,settings,diverged,data_variant,sample_"
+                      "majority_percent\r\n"),
             std::string::npos);
   suite["runs"].erase(0);
   write("suite.json", suite.dump());

@@ -252,7 +252,9 @@ using SlowParallelTest = ParallelTest;
 TEST_F(SlowParallelTest, StoppedAndKilledItGoesOnToTheSameBits) {
   constexpr int64_t kSteps = 240;  // mpirun takes a while to pass a signal on
   const Words cut = words("cut", "standard", kSteps);
-  ASSERT_EQ(processes(2, words("whole", "standard", kSteps)).status, 0);
+  const ProgramResult begun = processes(2, words("whole", "standard", kSteps));
+  ASSERT_EQ(begun.status, 0) << begun.text();
+  EXPECT_EQ(begun.err.find("goes on with"), std::string::npos) << begun.err;
   const auto cut_short = [&](const auto& blow) {
     Program program(mpirun_words(as_processes(2, cut)), mpirun_);
     wait_for_evaluation(run("cut"), program);

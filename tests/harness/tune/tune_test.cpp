@@ -213,6 +213,17 @@ TEST_F(TuneTest, AnotherGridAddsCellsAndOtherSettingsAreRefused) {
   EXPECT_FALSE(fs::exists(out("t") / kTuneFile));
 }
 
+// Runs record the fingerprint of data as they read them.
+TEST_F(TuneTest, WithoutItsFileItTakesUpItsRuns) {
+  const Words dropped = {"--attentions", "linear", "--set", "input.brackets=drop"};
+  ASSERT_EQ(run_program(words("t", "optimizer.lr=1e-3", dropped)).status, 0);
+  const json before = read_json(run("t", "linear", "optimizer.lr=0.001") / kResultFile);
+  fs::remove(out("t") / kTuneFile);
+  const ProgramResult again = run_program(words("t", "optimizer.lr=1e-3", dropped));
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(read_json(run("t", "linear", "optimizer.lr=0.001") / kResultFile), before);
+}
+
 TEST_F(TuneTest, KilledItGoesOnAndEndsTheSame) {
   const auto seed = std::random_device{}();
   SCOPED_TRACE("seed of the delays: " + std::to_string(seed));
