@@ -5,6 +5,16 @@ namespace {
 
 PythonHost* current = nullptr;
 
+template <class Pass>
+auto told_by_python(Pass pass) {
+  try {
+    return pass();
+  } catch (...) {
+    if (current != nullptr) current->rethrow_raised();
+    throw;
+  }
+}
+
 }  // namespace
 
 PythonHost* python_host() { return current; }
@@ -19,20 +29,6 @@ void seed_generators(uint64_t seed) {
   torch::manual_seed(seed);
   if (current != nullptr) current->seed(seed);
 }
-
-namespace {
-
-template <class Pass>
-auto told_by_python(Pass pass) {
-  try {
-    return pass();
-  } catch (...) {
-    if (current != nullptr) current->rethrow_raised();
-    throw;
-  }
-}
-
-}  // namespace
 
 void run_backward(const torch::Tensor& loss, const torch::Tensor& gradient) {
   told_by_python([&] { loss.backward(gradient); });

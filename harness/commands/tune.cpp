@@ -65,11 +65,11 @@ void check_end(const tune::TuneFile& file) {
            cell.status != Status::pending;
   });
   if (failed > 0) {
-    throw Error(fmt::format(
-        "{} of {} cells ended neither as ok nor as diverged; see the table and their "
-        "result.json; the same command takes up again those that crashed, but for such as "
-        "ran out of time, which want a longer --timeout",
-        failed, file.cells.size()));
+    throw Error(
+        fmt::format("{} of {} cells ended neither as ok nor as diverged; see the table and their "
+                    "result.json; the same command takes up again those that crashed, and with a "
+                    "longer --timeout those whose time is over",
+                    failed, file.cells.size()));
   }
   std::vector<std::string> without = file.attentions;
   std::erase_if(without, [&](const std::string& attention) {

@@ -142,9 +142,7 @@ LongCells published_cells(const LongRecipe& recipe, const std::string& row,
   return {fmt::format("{:.2f}", *value), recipe.reference->name};
 }
 
-LongCells baseline_cells(const LongRecipe& recipe, const AccuracyCell& cell,
-                         const std::string& task) {
-  const Baseline baseline = baseline_of(recipe.group, task);
+LongCells baseline_cells(const Baseline& baseline, const AccuracyCell& cell) {
   const bool known = baseline.highest().has_value();
   return {fixed(cell.sd()), fixed(baseline.majority), fixed(baseline.chance),
           known ? fmt::format("{}", cell.learned.size()) : "",
@@ -232,14 +230,15 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
                     cell.statuses()};
       append(row, accuracy_cells_of(cell));
       append(row, published_cells(recipe, name, task));
-      append(row, baseline_cells(recipe, cell, task));
+      const Baseline baseline = baseline_of(group, task);
+      append(row, baseline_cells(baseline, cell));
       append(row, standing_cells(recipe, key));
       row.push_back(group.budget.name);
       const Result& first = *recipe.first_of.at(name);
       append(row, {first.metric, first.pretrained ? first.pretrained->objective : "", group.regime,
                    settings_text(group, of_task), fmt::format("{}", cell.diverged),
                    group.variants.contains(task) ? group.variants.at(task) : "",
-                   fixed(baseline_of(group, task).sample_majority)});
+                   fixed(baseline.sample_majority)});
       table.rows.push_back(std::move(row));
     }
   }

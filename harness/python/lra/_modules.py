@@ -21,16 +21,7 @@ import torch
 
 from lra._generators import float32_by_default, random_state, seed_generators, set_random_state  # noqa: F401
 from lra._imports import as_on_disk, folder_beside, folder_of, imports_from, modules_beside
-from lra._objects import (
-    EXTRA_STATE,
-    SHARED,
-    UNTRAINED,
-    extra_state,
-    own_buffers,
-    own_modules,
-    shared_parameter,
-    untrained,
-)
+from lra._objects import fault, own_buffers, own_modules
 
 NAMED = ("file", "class", "sha256", "imports_sha256")  # options that name the class; the others are keywords
 THREADS = "set the number of threads to {}; leave it, --threads says it"
@@ -496,12 +487,8 @@ def make(options_json, offered_json):
         raise Refused(f"{where}: __init__ {DEFAULT_TYPE}")
     if "_modules" not in vars(module):
         raise Refused(f"{where}: __init__ does not call super().__init__(); call it first")
-    if part := extra_state(module):
-        raise Refused(f"{where}: {part} {EXTRA_STATE}")
-    if name := untrained(module):
-        raise Refused(f"{where}: it keeps {name}, {UNTRAINED}")
-    if name := shared_parameter(module):
-        raise Refused(f"{where}: parameter {name} {SHARED}")
+    if text := fault(module):
+        raise Refused(f"{where}: {text}")
     own_buffers(module)
     return Made(module, _takes_heads(made, where), where)
 

@@ -10,14 +10,6 @@ _objects = itertools.count()
 _holders = WeakTensorKeyDictionary()  # parameter -> the object that it was first seen in
 
 
-EXTRA_STATE = "keeps state by get_extra_state(), which checkpoints do not hold; keep it in buffers, by register_buffer()"
-UNTRAINED = (
-    "which is not registered, so that nothing trains it and no checkpoint has it; make it a torch.nn.Parameter, and a list of "
-    "layers a torch.nn.ModuleList"
-)
-SHARED = "is that of another object of the class too, so that layers would train one tensor; make it in __init__"
-
-
 def extra_state(module):
     """The class of a part that keeps state which no checkpoint holds; None where none does."""
     for part in module.modules():
@@ -76,3 +68,23 @@ def shared_parameter(module):
     """The name of a parameter that another object was seen to have too; None where there is none."""
     this = next(_objects)
     return next((name for name, tensor in module.named_parameters() if _holders.setdefault(tensor, this) != this), None)
+
+
+def fault(module):
+    """What an object may not hold, and what to do; None where it holds nothing of the kind."""
+    if part := extra_state(module):
+        return (
+            f"{part} keeps state by get_extra_state(), which checkpoints do not hold; keep it in buffers, by "
+            "register_buffer()"
+        )
+    if name := untrained(module):
+        return (
+            f"it keeps {name}, which is not registered, so that nothing trains it and no checkpoint has it; make it a "
+            "torch.nn.Parameter, and a list of layers a torch.nn.ModuleList"
+        )
+    if name := shared_parameter(module):
+        return (
+            f"parameter {name} is that of another object of the class too, so that layers would train one tensor; make it "
+            "in __init__"
+        )
+    return None

@@ -325,13 +325,19 @@ TEST(SuiteRunners, KnowHowManyCellsShareAGpu) {
   EXPECT_EQ(cpu.most_sharing(), 6) << "they share the memory";
 }
 
-// A mark whose number goes up under a lock that cannot be seen: two hosts without shared locks.
-TEST(SuiteRunners, LocksThatDoNotReachFromHostToHostAreFound) {
-  const Scratch scratch;
-  const fs::path folder = scratch.path() / "runners";
+// The mark of a runner of another host, whose lock nobody holds; returns its folder.
+fs::path leave_mark(const Scratch& scratch) {
+  fs::path folder = scratch.path() / "runners";
   fs::create_directories(folder);
   write_file(folder / "elsewhere-77", "");
   write_file(folder / "elsewhere-77.beat", "5");
+  return folder;
+}
+
+// A mark whose number goes up under a lock that cannot be seen: two hosts without shared locks.
+TEST(SuiteRunners, LocksThatDoNotReachFromHostToHostAreFound) {
+  const Scratch scratch;
+  const fs::path folder = leave_mark(scratch);
   {
     std::jthread other([&](const std::stop_token& stop) {
       for (int i = 6; !stop.stop_requested(); ++i) {
@@ -357,10 +363,7 @@ TEST(SuiteRunners, LocksThatDoNotReachFromHostToHostAreFound) {
 
 TEST(SuiteRunners, ThatStartTogetherClearOneMarkAway) {
   const Scratch scratch;
-  const fs::path folder = scratch.path() / "runners";
-  fs::create_directories(folder);
-  write_file(folder / "elsewhere-77", "");
-  write_file(folder / "elsewhere-77.beat", "5");
+  const fs::path folder = leave_mark(scratch);
   constexpr std::chrono::milliseconds kBeat(200);
   std::optional<host::RunnerHeartbeat> first;
   std::jthread earlier([&] { first.emplace(scratch.path(), kBeat); });
