@@ -17,12 +17,12 @@
 #include "harness/host/signals.h"
 #include "harness/host/terminal.h"
 #include "harness/suite/cell.h"
-#include "harness/suite/cut_samples.h"
 #include "harness/suite/finish.h"
 #include "harness/suite/job.h"
 #include "harness/suite/plan/plan.h"
 #include "harness/suite/run_suite.h"
 #include "harness/suite/status.h"
+#include "harness/suite/suite_data.h"
 #include "harness/suite/suite_folder.h"
 #include "results/print/terminal.h"
 

@@ -10,6 +10,7 @@
 #include "harness/host/runtime.h"
 #include "harness/host/self_command.h"
 #include "harness/suite/changed_files.h"
+#include "harness/suite/suite_data.h"
 #include "harness/suite/suite_folder.h"
 #include "lra/data/task.h"
 

@@ -11,7 +11,7 @@
 #include "harness/host/shell.h"
 #include "harness/host/signals.h"
 #include "harness/suite/cell.h"
-#include "harness/suite/cut_samples.h"
+#include "harness/suite/suite_data.h"
 #include "harness/tune/choose.h"
 #include "harness/tune/search.h"
 #include "harness/tune/tuned_protocol.h"

@@ -1,5 +1,5 @@
 // A suite in its folder: OUT/suite.json, from which any number of runners, the status and a
-// cluster's jobs read the same cells; and where its data lie.
+// cluster's jobs read the same cells.
 #pragma once
 
 #include <filesystem>
@@ -50,12 +50,5 @@ void withdraw_suite(const OpenedSuite& opened);
 
 /// Throws UsageError where `threads_given` threads a cell (0 = any) are not those of the suite.
 void check_threads(const Suite& suite, int64_t threads_given);
-
-/// Where a suite in `out` keeps the data that it makes.
-std::filesystem::path suite_data_folder(const std::filesystem::path& out);
-
-/// Where each task's data are or will be, by task: of coloured_tasks() in colour, where they are
-/// made here.
-std::vector<TaskData> suite_data(const Suite& suite);
 
 }  // namespace lra::suite

@@ -8,7 +8,7 @@
 #include "harness/host/runtime.h"
 #include "harness/suite/cell.h"
 #include "harness/suite/status.h"
-#include "harness/suite/suite_folder.h"
+#include "harness/suite/suite_data.h"
 #include "harness/training/run_folder.h"
 
 namespace lra::suite {

@@ -1,5 +1,5 @@
 // lra suite in colour: the data of images are made as the cells read them.
-#include "harness/suite/suite_folder.h"
+#include "harness/suite/suite_data.h"
 #include "lra/data/manifest.h"
 #include "tests/harness/suite/tasks_fixture.h"
 

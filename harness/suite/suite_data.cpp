@@ -1,4 +1,4 @@
-#include "harness/suite/cut_samples.h"
+#include "harness/suite/suite_data.h"
 
 #include <fmt/format.h>
 
@@ -68,6 +68,25 @@ bool is_of_budget(const Suite& suite, const SuiteCell& cell) {
 }
 
 }  // namespace
+
+fs::path suite_data_folder(const fs::path& out) { return out / "data"; }
+
+std::vector<TaskData> suite_data(const Suite& suite) {
+  DataSources sources = suite.request.data;
+  sources.folder = suite_data_folder(suite.request.out);
+  for (const std::string& name : coloured_tasks(suite))
+    sources.settings[name] = {{"colours", to_string(Colours::rgb)}};
+  // What was made is not made again: its source may be gone by now, or out of this host's reach.
+  for (const std::string& name : suite.request.tasks) {
+    auto source = sources.sources.find(name);
+    if (source == sources.sources.end() && sources.synthetic)
+      source = sources.sources.find(task(name).stand_in);
+    if (source != sources.sources.end() && !fs::exists(source->second) &&
+        fs::exists(sources.folder / name / "manifest.json"))
+      sources.made.insert(name);
+  }
+  return locate_data(suite.request.tasks, suite.request.budget, sources);
+}
 
 void check_cut_samples(const Suite& suite, const std::vector<TaskData>& data) {
   for (const CutCell& cut : cut_cells(suite, data)) {

@@ -1,11 +1,20 @@
-// Samples that a suite's cells would cut although they mean nothing but as a whole: expressions.
+// A suite's data: where they lie, and samples of them that its cells would cut although they mean
+// nothing but as a whole: expressions.
 #pragma once
 
+#include <filesystem>
 #include <vector>
 
 #include "harness/suite/suite.h"
 
 namespace lra::suite {
+
+/// Where a suite in `out` keeps the data that it makes.
+std::filesystem::path suite_data_folder(const std::filesystem::path& out);
+
+/// Where each task's data are or will be, by task: of coloured_tasks() in colour, where they are
+/// made here.
+std::vector<TaskData> suite_data(const Suite& suite);
 
 /// Throws UsageError where a budget's `input.length`, and not the user's own, cuts samples of cells
 /// that are still to run, in data that are there.
