@@ -1,4 +1,5 @@
 // lra data prepare|verify|show|export.
+#include <algorithm>
 #include <memory>
 
 #include "harness/commands/commands.h"
@@ -18,6 +19,12 @@ struct DataOptions {
   PrepareOptions prepare;
 };
 using SharedOptions = std::shared_ptr<DataOptions>;
+
+// As of a shell's variable that is not set: not the same as without the option.
+void check_given(const CLI::App& command, const std::string& option, const fs::path& path) {
+  if (command.count(option) > 0 && path.empty())
+    throw UsageError(option + " is empty; give a path");
+}
 
 // Options of the generators: how many samples of what kind.
 void add_generator_options(CLI::App& command, PrepareOptions& p) {
@@ -79,9 +86,12 @@ void add_prepare_command(CLI::App& data, const SharedOptions& options) {
       ->option_text("T");
   command->callback([options, command] {
     options->prepare.seed_given = command->count("--seed") > 0;
-    // As of a shell's variable that is not set: not the same as without the option.
     if (command->count("--source") > 0 && options->prepare.source.empty())
       throw UsageError("--source is empty; give a folder or an archive, or leave it out");
+    check_given(*command, "--out", options->prepare.out);
+    // "new/../data" needs no folder "new".
+    if (std::ranges::count(options->prepare.out, fs::path("..")) > 0)
+      options->prepare.out = fs::weakly_canonical(options->prepare.out);
     if (command->count("--difficulty") > 0 && options->prepare.difficulty.empty())
       throw UsageError("--difficulty is empty; give easy, intermediate or hard, or leave it out");
     for (const std::string& text : options->sets) {
@@ -119,7 +129,8 @@ void add_show_command(CLI::App& data, const SharedOptions& options) {
       ->option_text("N");
   command->add_option("--png", options->png, "Draw the images on one sheet, labels below, instead")
       ->option_text("FILE");
-  command->callback([options] {
+  command->callback([options, command] {
+    check_given(*command, "--png", options->png);
     const auto count = [&](int64_t unless_given) {
       return options->count < 0 ? unless_given : options->count;
     };
@@ -140,7 +151,10 @@ void add_export_command(CLI::App& data, const SharedOptions& options) {
       ->required()
       ->option_text("DIR");
   command->add_option("--out", options->out, "Folder to write to")->required()->option_text("DIR2");
-  command->callback([options] { export_folders(options->path, options->out); });
+  command->callback([options, command] {
+    check_given(*command, "--out", options->out);
+    export_folders(options->path, options->out);
+  });
 }
 
 }  // namespace

@@ -23,17 +23,36 @@ struct Folder {
   std::string task;
 };
 
+// Whether a folder holds prepared data, and none of another program's manifest. Throws Error where
+// it has another name than its task.
+bool is_prepared(const fs::path& folder) {
+  const fs::path manifest = folder / "manifest.json";
+  std::error_code unreadable;  // such a folder is not ours
+  if (!fs::exists(manifest, unreadable)) return false;
+  const std::string name = folder.filename().string();
+  if (std::ranges::any_of(tasks(), [&](const Task* known) { return known->name == name; }))
+    return true;
+  const json file = json::parse(read_file(manifest), nullptr, /*allow_exceptions=*/false);
+  const json task_name = file.is_object() ? file.value("task", json()) : json();
+  if (file.is_object() && file.value("schema", json()) == "lra.data/1" && task_name.is_string()) {
+    throw Error(fmt::format("{} holds the data of task {}: rename it to {}",
+                            printable(folder.string()),
+                            printable(task_name.get<std::string>(), 100),
+                            printable(task_name.get<std::string>(), 100)));
+  }
+  return false;
+}
+
 // The prepared tasks under a folder: itself, or its subfolders with a manifest.
 std::vector<Folder> prepared_folders(const fs::path& path) {
   const fs::path top = fs::absolute(path / "").lexically_normal().parent_path();
   if (!fs::is_directory(top)) throw Error("there is no folder " + path.string());
-  if (fs::exists(top / "manifest.json")) return {{top.parent_path(), top.filename().string()}};
+  if (is_prepared(top)) return {{top.parent_path(), top.filename().string()}};
   std::vector<Folder> folders;
   for (const fs::directory_entry& entry : fs::directory_iterator(top)) {
     const std::string name = entry.path().filename().string();
     // A leading dot: a preparation that runs now or was killed.
-    if (!name.starts_with('.') && fs::exists(entry.path() / "manifest.json"))
-      folders.push_back({path, name});
+    if (!name.starts_with('.') && is_prepared(entry.path())) folders.push_back({path, name});
   }
   if (folders.empty()) {
     throw Error("no prepared data in " + path.string() +
@@ -108,11 +127,20 @@ void prepare_folder(const std::string& name, const PrepareOptions& options) {
 }
 
 void verify_folders(const fs::path& path) {
-  for (const auto& [directory, name] : prepared_folders(path)) {
-    const PreparedData data = open_data(directory, name, /*check_hashes=*/true);
-    check_samples(data);
-    print_summary(data.manifest(), directory / name);
+  const std::vector<Folder> folders = prepared_folders(path);
+  std::string wrong;
+  for (const auto& [directory, name] : folders) {
+    try {
+      const PreparedData data = open_data(directory, name, /*check_hashes=*/true);
+      check_samples(data);
+      print_summary(data.manifest(), directory / name);
+    } catch (const Error& error) {
+      if (folders.size() == 1) throw;
+      host::say(error.what());
+      wrong += (wrong.empty() ? "" : ", ") + name;
+    }
   }
+  if (!wrong.empty()) throw Error("not as they were prepared: " + wrong);
 }
 
 void show_samples(const fs::path& path, const std::string& split_name, int64_t count) {

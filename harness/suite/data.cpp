@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 
@@ -144,6 +145,23 @@ std::optional<TaskData> find_data(const std::string& name, const Budget& budget,
   return data;
 }
 
+// Nothing can be renamed to a link or to a mounted folder: found before the work, not after it.
+void check_place(const fs::path& folder) {
+  std::error_code error;
+  const bool link = fs::is_symlink(folder, error);
+  struct stat there {
+  }, above{};
+  const bool mounted = stat(folder.c_str(), &there) == 0 &&
+                       stat(folder.parent_path().c_str(), &above) == 0 &&
+                       there.st_dev != above.st_dev;
+  if (link || mounted) {
+    throw Error(fmt::format(
+        "cannot write {}: it is a {}, in whose place no folder can be put; {} "
+        "the folder that it lies in, or choose another --out",
+        folder.string(), link ? "symbolic link" : "mounted folder", link ? "link" : "mount"));
+  }
+}
+
 // One preparation of a task in a folder at a time: who comes second waits and finds it there.
 // Folder and lock go again where nothing was prepared.
 class PreparationLock {
@@ -183,7 +201,8 @@ class PreparationLock {
 bool prepare_data(const std::string& name, PrepareOptions options) {
   const Task& chosen = task(name);
   const PreparationLock lock(options.out, name);
-  const bool existed = std::filesystem::exists(options.out / name / "manifest.json");
+  const bool existed = fs::exists(options.out / name / "manifest.json");
+  if (!existed) check_place(fs::absolute(options.out) / name);
   std::optional<host::Progress> progress;
   std::string current;
   options.progress = [&](int64_t done, int64_t total, const std::string& what) {

@@ -28,7 +28,7 @@ struct DataSources {
   int64_t threads = 0;     // 0 = all cores
   // Of tasks' own generators, by task: lra data prepare --set.
   std::map<std::string, json> settings;
-  std::set<std::string> made;  // tasks whose data in `folder` stand, though their source is gone
+  std::set<std::string> made;  // tasks whose data in `folder` stand as they are
 };
 
 /// One task's data: where they are or will be, and how they are made where they are not to be

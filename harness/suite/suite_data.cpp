@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <set>
 
+#include "attention_variants/base/files.h"
 #include "harness/host/progress.h"
 #include "harness/suite/cell.h"
+#include "harness/suite/suite_folder.h"
 #include "harness/training/train_setup.h"
+#include "lra/data/manifest.h"
 
 namespace lra::suite {
 namespace {
@@ -71,18 +74,28 @@ bool is_of_budget(const Suite& suite, const SuiteCell& cell) {
 
 fs::path suite_data_folder(const fs::path& out) { return out / "data"; }
 
+json kept_fingerprints(const fs::path& out) {
+  if (!fs::exists(out / kFingerprints)) return json::object();
+  return read_json_object(out / kFingerprints, "the fingerprints of a suite's data",
+                          "; remove it, and it is made anew");
+}
+
 std::vector<TaskData> suite_data(const Suite& suite) {
   DataSources sources = suite.request.data;
   sources.folder = suite_data_folder(suite.request.out);
   for (const std::string& name : coloured_tasks(suite))
     sources.settings[name] = {{"colours", to_string(Colours::rgb)}};
-  // What was made is not made again: its source may be gone by now, or out of this host's reach.
+  // What was made is not made again: its source may be gone by now, or out of this host's reach,
+  // and another version of the program might make others of it.
+  const json kept = kept_fingerprints(suite.request.out);
   for (const std::string& name : suite.request.tasks) {
+    const fs::path manifest = sources.folder / name / "manifest.json";
+    if (!fs::exists(manifest)) continue;
     auto source = sources.sources.find(name);
     if (source == sources.sources.end() && sources.synthetic)
       source = sources.sources.find(task(name).stand_in);
-    if (source != sources.sources.end() && !fs::exists(source->second) &&
-        fs::exists(sources.folder / name / "manifest.json"))
+    const bool gone = source != sources.sources.end() && !fs::exists(source->second);
+    if (gone || kept.value(name, "") == Manifest::read(manifest).fingerprint())
       sources.made.insert(name);
   }
   return locate_data(suite.request.tasks, suite.request.budget, sources);

@@ -12,8 +12,12 @@ namespace lra::suite {
 /// Where a suite in `out` keeps the data that it makes.
 std::filesystem::path suite_data_folder(const std::filesystem::path& out);
 
+/// What OUT/fingerprints.json holds: which data the cells of a task are trained on, by task. Empty
+/// where there is no such file yet.
+json kept_fingerprints(const std::filesystem::path& out);
+
 /// Where each task's data are or will be, by task: of coloured_tasks() in colour, where they are
-/// made here.
+/// made here. What the suite made for its cells is not made again.
 std::vector<TaskData> suite_data(const Suite& suite);
 
 /// Throws UsageError where a budget's `input.length`, and not the user's own, cuts samples of cells

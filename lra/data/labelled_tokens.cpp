@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "lra/data/reading.h"
@@ -11,6 +12,22 @@ namespace lra {
 namespace {
 
 constexpr int kSplitShift = 40;  // streams of a split: its index above, the sample's below
+
+// Of all samples, by the mean of some of each split: they need not be of one length.
+int64_t tokens_of(const std::array<int64_t, 3>& counts, const DrawSample& draw) {
+  constexpr int64_t kTried = 64;
+  CounterRandom random(0, 0);
+  int64_t tokens = 0;
+  for (size_t split = 0; split < 3; ++split) {
+    const int64_t tried = std::min(kTried, counts[split]);
+    int64_t sum = 0;
+    for (int64_t i = 0; i < tried; ++i)
+      sum += std::ssize(
+          draw(random, split, random.below(static_cast<uint32_t>(counts[split]))).tokens);
+    tokens += counts[split] * sum / tried;
+  }
+  return tokens;
+}
 
 }  // namespace
 
@@ -40,10 +57,9 @@ void write_labelled(const PrepareOptions& options, Manifest manifest, const json
   if (already_prepared(options.out, manifest)) return;
 
   const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-  CounterRandom of_first(options.seed, 0);
-  const LabelledTokens first = draw(of_first, 0, 0);
-  check_memory(total * std::ssize(first.tokens) * static_cast<int64_t>(1 + sizeof(int32_t)),
-               fmt::format("{} samples of {} tokens", total, first.tokens.size()));
+  const int64_t tokens = tokens_of(counts, draw);
+  check_memory(tokens * static_cast<int64_t>(sizeof(uint16_t) + sizeof(int32_t)),
+               fmt::format("{} samples of about {} tokens", total, tokens / total));
   int64_t done = 0;
   std::map<std::string, SplitWriter> splits;
   for (size_t split = 0; split < 3; ++split) {

@@ -1,10 +1,15 @@
 #include "lra/formats/archive.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <system_error>
 #include <vector>
 
+#include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/text.h"
 #include "lra/formats/archive_entries.h"
 
@@ -12,6 +17,10 @@ namespace lra {
 namespace {
 
 namespace fs = std::filesystem;
+
+Error unreadable(const std::string& what, int error) {
+  return Error("cannot read " + what + ": " + std::strerror(error) + advice_on(error));
+}
 
 class FolderFile : public SourceFile {
  public:
@@ -22,8 +31,12 @@ class FolderFile : public SourceFile {
 
   size_t read(std::span<char> out) override {
     check_stop(options_, where());
-    if (!file_.is_open()) file_.open(path_, std::ios::binary);
-    if (!file_.is_open() || file_.bad()) throw Error("cannot read " + where());
+    if (!file_.is_open()) {
+      errno = 0;
+      file_.open(path_, std::ios::binary);
+      if (!file_.is_open()) throw unreadable(where(), errno);
+    }
+    if (file_.bad()) throw Error("cannot read " + where());
     file_.read(out.data(), static_cast<std::streamsize>(out.size()));
     if (file_.bad()) throw Error("cannot read " + where() + " to its end");
     return static_cast<size_t>(file_.gcount());
@@ -41,8 +54,7 @@ void list_files(const fs::path& folder, const std::string& prefix, std::vector<f
   std::error_code error;
   above.push_back(fs::canonical(folder, error));
   fs::directory_iterator it(folder, error);
-  if (error)
-    throw Error("cannot read the folder " + printable(folder.string()) + ": " + error.message());
+  if (error) throw unreadable("the folder " + printable(folder.string()), error.value());
   for (; it != fs::directory_iterator(); it.increment(error)) {
     check_stop(options, folder);
     const std::string name = prefix + it->path().filename().string();
@@ -58,8 +70,7 @@ void list_files(const fs::path& folder, const std::string& prefix, std::vector<f
                   " is a link to what is not there; mend or remove it");
     }
   }
-  if (error)
-    throw Error("cannot read the folder " + printable(folder.string()) + ": " + error.message());
+  if (error) throw unreadable("the folder " + printable(folder.string()), error.value());
 }
 
 void visit_folder(const fs::path& folder, const std::function<void(SourceFile&)>& use,
@@ -126,10 +137,13 @@ Source::Source(fs::path path) : path_(std::move(path)) {
   std::error_code error;
   const fs::file_status status = fs::status(path_, error);
   folder_ = fs::is_directory(status);
-  if (!fs::exists(status)) throw Error("there is no folder or archive " + path_.string());
+  if (status.type() == fs::file_type::not_found)
+    throw Error("there is no folder or archive " + path_.string());
+  if (error) throw unreadable(path_.string(), error.value());
   if (!folder_ && !fs::is_regular_file(status)) {
     throw Error(path_.string() + " is neither a folder nor an archive");
   }
+  if (!folder_ && access(path_.c_str(), R_OK) != 0) throw unreadable(path_.string(), errno);
 }
 
 void Source::visit(const std::function<void(SourceFile&)>& use, const VisitOptions& options) const {

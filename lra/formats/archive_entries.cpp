@@ -141,6 +141,9 @@ class ArchiveReader {
       message +=
           text != nullptr ? printable(text, kLongestName) : "error " + std::to_string(status);
     }
+    // Of an encrypted entry.
+    if (message.find("assphrase") != std::string::npos)
+      return Error(message + "; decrypt it, and give the folder or an archive without a password");
     return Error(message + kDamaged);
   }
 

@@ -105,8 +105,10 @@ void prepare_listops(const PrepareOptions& options) {
   manifest.options["max_depth"] = tree.max_depth;
   manifest.options["max_args"] = tree.max_args;
   if (already_prepared(options.out, manifest)) return;
-  check_memory(total * tree.min_length,
-               fmt::format("{} expressions of more than {} tokens", total, tree.min_length));
+  // Of two bytes a token, in vectors that double; lengths lie a third of the way up on average.
+  const int64_t tokens = tree.min_length + (tree.max_length - tree.min_length) / 3;
+  check_memory(total * tokens * 4, fmt::format("{} expressions of {} to {} tokens", total,
+                                               tree.min_length + 1, tree.max_length - 1));
 
   std::map<std::string, SplitWriter> splits;
   const std::vector<uint8_t> split = splits_of(counts, drawn, options.seed);

@@ -30,14 +30,15 @@ std::vector<std::string> parts_from_the_end(const std::string& name) {
   }
 }
 
-// The number before the '_' of "12_9.txt".
-int64_t id_of(const std::string& base, const SourceFile& file) {
+// Id and rating of "12_9.txt".
+std::pair<int64_t, int64_t> numbers_of(const std::string& base, const SourceFile& file) {
   int64_t id = -1, rating = -1;
   const char* end = base.data() + base.size();
   const auto [after_id, id_error] = std::from_chars(base.data(), end, id);
   if (id_error == std::errc() && id >= 0 && after_id != end && *after_id == '_') {
     const auto [after, error] = std::from_chars(after_id + 1, end, rating);
-    if (error == std::errc() && rating >= 0 && std::string_view(after, end) == ".txt") return id;
+    if (error == std::errc() && rating >= 0 && std::string_view(after, end) == ".txt")
+      return {id, rating};
   }
   throw Error(file.where() + ": the name should be <id>_<rating>.txt, as 12_9.txt");
 }
@@ -114,7 +115,7 @@ Reviews read(const PrepareOptions& options) {
         const bool train = parts[2] == "train", positive = parts[1] == "pos";
         // The archive also has unlabelled reviews, lists of addresses and word counts.
         if ((!train && parts[2] != "test") || (!positive && parts[1] != "neg")) return;
-        const int64_t id = id_of(parts[0], file);
+        const auto [id, rating] = numbers_of(parts[0], file);
         const std::string bytes = file.read_all(kLongest);
         const std::string_view text = strip(bytes);
         if (text.empty()) {
@@ -122,7 +123,11 @@ Reviews read(const PrepareOptions& options) {
           return;
         }
         (train ? reviews.train : reviews.test)
-            .push_back({.label = positive ? 1 : 0, .id = id, .text = std::string(text)});
+            .push_back({.label = positive ? 1 : 0,
+                        .id = id,
+                        .rating = rating,
+                        .text = std::string(text),
+                        .file = file.name()});
       },
       visit_options(options));
   const std::string where = options.source.string();
@@ -131,8 +136,9 @@ Reviews read(const PrepareOptions& options) {
     std::ranges::sort(half, {}, key);
     const auto same = std::ranges::adjacent_find(half, {}, key);
     if (same != half.end()) {
-      throw Error(where + ": two reviews of " + name + kFolders[same->label] + " have the id " +
-                  std::to_string(same->id));
+      throw Error(fmt::format("{}: two reviews have the id {} in {}{}: {} and {}; remove one",
+                              where, same->id, name, kFolders[same->label], printable(same->file),
+                              printable(std::next(same)->file)));
     }
     for (int64_t label = 0; label < 2; ++label) {
       if (std::ranges::count(half, label, &Review::label) > 0) continue;
@@ -201,6 +207,14 @@ std::vector<std::string> notes_of(const Reviews& reviews, const Repeats& repeats
         "WARNING: the source has {} reviews for train and dev and {} for test; the public data "
         "have 25000 and 25000",
         reviews.train.size(), reviews.test.size()));
+  int64_t contradicted = 0;  // by a rating, of 1 to 4 and 7 to 10 in the public data
+  for (const auto* half : {&reviews.train, &reviews.test})
+    contradicted += std::ranges::count_if(
+        *half, [](const Review& r) { return r.label == 1 ? r.rating < 5 : r.rating > 6; });
+  if (contradicted > 0)
+    notes.push_back(fmt::format(
+        "WARNING: reviews whose rating contradicts their folder: {} (pos has 7 to 10, neg 1 to 4)",
+        contradicted));
   return notes;
 }
 

@@ -12,9 +12,11 @@
 namespace lra::text {
 
 struct Review {
-  int64_t label = 0;  // 0 = negative, 1 = positive
-  int64_t id = 0;     // the number its file's name begins with
-  std::string text;   // bytes, without white space at the ends
+  int64_t label = 0;   // 0 = negative, 1 = positive
+  int64_t id = 0;      // the number its file's name begins with
+  int64_t rating = 0;  // of 10, which its file's name ends with
+  std::string text;    // bytes, without white space at the ends
+  std::string file;    // in the source
 };
 
 struct Reviews {

@@ -128,6 +128,51 @@ TEST_F(DataCommand, VerifyNamesTheDamagedFile) {
   expect_text(prepare(), 1, train.string() + " has SHA-256 ");
 }
 
+// It names each that is damaged, and passes over what is not ours.
+TEST_F(DataCommand, VerifyLooksAtAllTasks) {
+  prepare();
+  for (const char* task : {"mqar", "induction"}) {
+    ASSERT_EQ(
+        lra_data({"prepare", task, "--out", dir_, "--train", "4", "--dev", "2", "--test", "2"})
+            .status,
+        0);
+    write_file(fs::path(dir_) / task / "test.safetensors", "x");
+  }
+  fs::create_directories(fs::path(dir_) / "web");
+  write_file(fs::path(dir_) / "web" / "manifest.json", R"({"name": "an app"})");
+  const ProgramResult result = lra_data({"verify", dir_});
+  expect_text(result, 1, "induction/test.safetensors has SHA-256 ");
+  expect_text(result, 1, "mqar/test.safetensors has SHA-256 ");
+  expect_text(result, 1, "listops: train 40, dev 10, test 10");
+  expect_text(result, 1, "not as they were prepared: induction, mqar");
+}
+
+TEST_F(DataCommand, ARenamedFolderIsNamed) {
+  prepare();
+  fs::rename(fs::path(dir_) / "listops", fs::path(dir_) / "mine");
+  for (const std::string& path : {dir_, dir_ + "/mine"})
+    expect_text(lra_data({"show", path}), 1,
+                dir_ + "/mine holds the data of task listops: rename it to listops");
+}
+
+TEST_F(DataCommand, OutByWayOfAMissingFolder) {
+  const std::string by = (scratch_.path() / "new" / ".." / "data").string();
+  expect_text(
+      lra_data({"prepare", "induction", "--out", by, "--train", "4", "--dev", "2", "--test", "2"}),
+      0, "induction: train 4, dev 2, test 2");
+  EXPECT_FALSE(fs::exists(scratch_.path() / "new"));
+  expect_text(lra_data({"verify", dir_}), 0, "fingerprint ");
+}
+
+// Before the work, of which this would be hours.
+TEST_F(DataCommand, NothingIsMadeForThePlaceOfALink) {
+  fs::create_directories(scratch_.path() / "big");
+  fs::create_directories(dir_);
+  fs::create_directory_symlink(scratch_.path() / "big", fs::path(dir_) / "pathx");
+  expect_text(lra_data({"prepare", "pathx", "--out", dir_}), 1,
+              "cannot write " + dir_ + "/pathx: it is a symbolic link");
+}
+
 TEST_F(DataCommand, OtherDataInTheWay) {
   prepare();
   expect_text(prepare({"--seed", "5"}), 1,
@@ -176,7 +221,8 @@ TEST_F(DataCommand, ShowSaysWhatTheManifestExplains) {
 }
 
 TEST_F(DataCommand, CtrlCLeavesNothing) {
-  Program program({"data", "prepare", "listops", "--out", dir_, "--train", "50000000"});
+  Program program(
+      {"data", "prepare", "listops", "--out", dir_, "--train", "1500000", "--threads", "1"});
   std::this_thread::sleep_for(std::chrono::seconds(4));
   program.send(SIGINT);
   const ProgramResult outcome = program.wait();
@@ -189,6 +235,12 @@ TEST_F(DataCommand, WrongUsageIsStatusTwo) {
               "unknown task 'lisops'; did you mean 'listops'?");
   expect_text(prepare({"--train", "0"}), 2, "--train");
   expect_text(prepare({"--source", ""}), 2, "--source is empty; give a folder or an archive");
+  expect_text(lra_data({"prepare", "listops", "--out", ""}), 2, "--out is empty; give a path");
+  expect_text(lra_data({"export", dir_, "--out", ""}), 2, "--out is empty; give a path");
+  expect_text(lra_data({"show", dir_, "--png", ""}), 2, "--png is empty; give a path");
+  // By all of its samples' lengths.
+  expect_text(lra_data({"prepare", "mqar", "--set", "mix=64x4:1,8190x4:50000000", "--out", dir_}),
+              2, "give a smaller --train, --dev or --test");
   expect_text(lra_data({"prepare", "pathfinder", "--resolution", "256", "--train", "10000000",
                         "--out", dir_}),
               2, "give a smaller --train, --dev or --test");

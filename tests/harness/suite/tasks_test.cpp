@@ -33,6 +33,15 @@ TEST_F(SuiteTasksTest, PreparesWhatItCanAndTakesSourcesForTheRest) {
   const ProgramResult again = run_program(words({all[0], all[1]}));
   EXPECT_EQ(again.status, 0) << again.err;
   EXPECT_EQ(again.out, result.out);
+  // With the sources, of which another version of the program made what its cells are trained on.
+  const fs::path manifest = out_ / "data" / "text" / "manifest.json";
+  json of_before = read_json(manifest);
+  of_before["generator"] = "imdb/0";
+  write_json(manifest, of_before);
+  const ProgramResult other = run_program(words(all));
+  EXPECT_EQ(other.status, 0) << other.err;
+  EXPECT_NE(other.err.find("data: text, as made before"), std::string::npos) << other.err;
+  EXPECT_EQ(other.out, result.out);
   // And with the same sources once they are gone, Text's as the one of Retrieval's stand-in.
   fs::remove(reviews_);
   fs::remove_all(images_);

@@ -171,7 +171,9 @@ TEST_F(Text, BadSourcesAreNamed) {
     return error_of();
   };
   EXPECT_EQ(with({.name = "aclImdb/train/pos/8_7.txt", .content = "again"}),
-            where_ + ": two reviews of train/pos have the id 8");
+            where_ +
+                ": two reviews have the id 8 in train/pos: aclImdb/train/pos/8_9.txt and "
+                "aclImdb/train/pos/8_7.txt; remove one");
   for (const char* name : {"x.txt", "8.txt", "8_.txt", "_8.txt", "-8_9.txt", "8_9x.txt"}) {
     const std::string path = std::string("aclImdb/train/pos/") + name;
     EXPECT_EQ(with({.name = path, .content = "x"}),
