@@ -106,7 +106,7 @@ Table result_table(const Result& r) {
 
 Table length_table(const Accuracy& test) {
   Table table{.title = "Test accuracy by length",
-              .columns = {{"tokens", Align::kLeft}, {"examples"}, {"accuracy %"}},
+              .columns = {{"tokens, cut ones as kept", Align::kLeft}, {"examples"}, {"accuracy %"}},
               .rows = {},
               .notes = {}};
   for (const LengthAccuracy& bucket : test.by_length) {
