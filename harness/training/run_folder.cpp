@@ -179,7 +179,7 @@ void RunFolder::remove_run() const {
        {kBestCheckpoint, kNextBestCheckpoint, kLastCheckpoint, kMetricsFile, kAttentionFile,
         kAttentionSource, kConfigFile})  // config.json says what it is
     fs::remove(path_ / name);
-  fs::remove_all(path_ / kAttentionImports);
+  remove_tree(path_ / kAttentionImports);
 }
 
 // The run that an overwritten one had before it goes too; of a run with pretraining of its own that
