@@ -14,7 +14,7 @@ namespace {
 
 // Of the denominator. It lies below only where every product of features is smaller, as of queries
 // and keys of -35 and less in every column; large enough that the gradient of the quotient stays
-// finite in float32.
+// finite in float32 while sums of values are below some 1e8.
 constexpr double kLinearLeast = 1e-30;
 
 struct LinearOptions {

@@ -35,7 +35,7 @@ namespace {
 struct ReformerOptions {
   int64_t num_hashes = 2;
   int64_t chunk_length = 64;  // c; N <= c is one chunk, unhashed
-  int64_t num_buckets = 0;    // even; 0 = chosen from N, about two a chunk
+  int64_t num_buckets = 0;    // even; 0 = chosen from N, one to two for each whole chunk
   int64_t chunks_before = 1;
   int64_t chunks_after = 0;
   // Logits x·y/‖y‖; unit: divided by √d once more.
@@ -134,7 +134,8 @@ class ReformerAttention : public ProjectedAttention {
   }
 
   // The factors of the number of buckets: one, or two where it is large, so that a hash costs their
-  // sum and not their product. As transformers chooses them.
+  // sum and not their product. As transformers chooses them where chunks divide N; it pads N to
+  // whole chunks before.
   std::vector<int64_t> bucket_factors(int64_t length) const {
     if (options_.num_buckets > 0) return {options_.num_buckets};
     const int64_t c = options_.chunk_length;

@@ -61,8 +61,8 @@ class SynthesizerAttention : public ProjectedAttention {
   SynthesizerAttention(const AttentionContext& context, const SynthesizerOptions& options)
       : ProjectedAttention(context, Projections::value_only), options_(options) {
     const int64_t heads = context.heads, length = context.max_length, width = context.head_dim;
-    // Normal with variance 1 / fan-in of a head's matrix. (The released LRA code draws likewise,
-    // but its fan-in counts the heads as well.)
+    // Normal with variance 1 / fan-in of a head's matrix. (The released LRA code draws uniform
+    // ones, and its fan-in counts the heads as well.)
     const auto add = [&](const char* name, int64_t rows, int64_t columns, int64_t fan_in) {
       return register_parameter(
           name, torch::randn({heads, rows, columns}) / std::sqrt(static_cast<double>(fan_in)));

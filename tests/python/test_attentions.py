@@ -278,6 +278,11 @@ class Attentions(unittest.TestCase):
         for name in ("linear", "fnet"):
             with self.assertRaisesRegex(lra.Error, "float32, float64 or bfloat16"):
                 self.made(name).half()(x.half(), mask)
+        layer, heads = self.made("linear"), torch.randn(2, 2, 11, 8)
+        with torch.autocast("cpu", torch.float16):
+            for call in (lambda: layer(x, mask), lambda: layer.attend(heads, heads, heads, mask)):
+                with self.assertRaisesRegex(lra.Error, "no autocast to float16"):
+                    call()
 
     def test_lives_in_a_model(self):
         model = nn.ModuleDict({"norm": nn.LayerNorm(16), "mixer": self.made()})

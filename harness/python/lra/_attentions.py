@@ -80,11 +80,7 @@ class Attention(NativeModule):
         self._check_repeat()
         if x.dim() != 3:
             raise _lra.Error(f"x should be [B,N,D], not {list(x.shape)}")
-        device = x.device.type
-        if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.float16:
-            raise _lra.Error(
-                f"{self.name} takes no autocast to float16; give torch.autocast dtype=torch.bfloat16"
-            )
+        self._check_autocast(x)
         with self._interrupts():
             return self._native.forward(x, _mask(x, 1, mask))
 
@@ -97,8 +93,16 @@ class Attention(NativeModule):
         self._check_repeat()
         if q.dim() != 4:
             raise _lra.Error(f"q should be [B,H,N,d], not {list(q.shape)}")
+        self._check_autocast(q)
         with self._interrupts():
             return self._native.attend(q, k, v, _mask(q, 2, mask))
+
+    def _check_autocast(self, x: torch.Tensor) -> None:
+        device = x.device.type
+        if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) == torch.float16:
+            raise _lra.Error(
+                f"{self.name} takes no autocast to float16; give torch.autocast dtype=torch.bfloat16"
+            )
 
     def _interrupts(self):
         """Ctrl-C in a class of the user's is a KeyboardInterrupt to the caller, too."""

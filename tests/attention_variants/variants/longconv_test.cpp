@@ -53,6 +53,12 @@ TEST(LongConv, DropsTapsInTrainingAlone) {
   EXPECT_FALSE(torch::equal(attention->forward(in.x, in.mask), attention->forward(in.x, in.mask)));
 }
 
+// Nearly all taps would start below it, and stay there.
+TEST(LongConv, ASquashBeyondTheTapsIsRefused) {
+  EXPECT_THROW(mixer("longconv[squash=0.009]"), UsageError);
+  EXPECT_NO_THROW(mixer("longconv[squash=0.009,init=0.003]"));
+}
+
 TEST(LongConv, MemoryGrowsLinearly) { expect_linear_memory("longconv"); }
 
 }  // namespace
