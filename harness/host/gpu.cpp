@@ -24,6 +24,8 @@ bool load_cuda(const char* driver, const std::filesystem::path& file) {
   return true;
 }
 
+bool has_own_gpu_kernels() { return ops::cuda::device_table(torch::kCUDA) != nullptr; }
+
 BusOfDevice runtime_bus_of_device() {
   return reinterpret_cast<BusOfDevice>(dlsym(RTLD_DEFAULT, "cudaDeviceGetPCIBusId"));
 }

@@ -22,6 +22,9 @@ std::string cuda_version();
 bool load_cuda(const char* driver = "libcuda.so.1",
                const std::filesystem::path& file = self_command().file);
 
+/// Whether our own kernels run on CUDA devices here: they want compute capability 8.0 of all.
+bool has_own_gpu_kernels();
+
 /// cudaDeviceGetPCIBusId() of CUDA's runtime; 0 is success.
 using BusOfDevice = int (*)(char* bus, int length, int device);
 

@@ -60,7 +60,7 @@ class NcclProcesses final : public Processes {
  public:
   explicit NcclProcesses(const host::Launch& launch)
       : Processes(launch, "nccl"),
-        device_(host::parse_device(fmt::format("cuda:{}", launch.local_rank))),
+        device_(gpu_of_rank(launch.local_rank)),
         group_(make_group(launch)) {}
 
   void sum(const torch::Tensor& values) override {

@@ -171,7 +171,13 @@ int64_t use_threads(int64_t asked, Processes* processes) {
 
 torch::Device own_device(const std::string& text, const Processes* processes) {
   if (processes == nullptr || text != "cuda") return host::parse_device(text);
-  return host::parse_device(fmt::format("cuda:{}", processes->local_rank()));
+  return gpu_of_rank(processes->local_rank());
+}
+
+torch::Device gpu_of_rank(int64_t local_rank) {
+  const bool bound = host::environment_variable("CUDA_VISIBLE_DEVICES").has_value() &&
+                     torch::cuda::is_available() && torch::cuda::device_count() == 1;
+  return host::parse_device(fmt::format("cuda:{}", bound ? 0 : local_rank));
 }
 
 bool rank_zero_reports() {

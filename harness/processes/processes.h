@@ -87,6 +87,10 @@ int64_t use_threads(int64_t asked, Processes* processes);
 /// number on its host.
 torch::Device own_device(const std::string& text, const Processes* processes);
 
+/// The GPU of a process: that of its local rank, or the only one that CUDA_VISIBLE_DEVICES leaves
+/// it, as launchers do that bind GPUs to processes. Throws Error where it is not there.
+torch::Device gpu_of_rank(int64_t local_rank);
+
 /// Runs `work` as one of the processes that a launcher started, or alone with null. Where it fails
 /// the first process says so (a lone failure is said by the process that has it, and ends the
 /// others), then all throw AlreadyReported. The others never show progress. `device` is the

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "harness/host/gpu.h"
 #include "harness/host/memory.h"
 #include "harness/host/runtime.h"
 #include "harness/selfcheck/checks.h"
@@ -55,6 +56,11 @@ std::span<const Check> attention_checks() {
       Check{kSpeed, "nothing is faster than the machine", check_speed},
   };
   return checks;
+}
+
+void skip_without_own_kernels(torch::Device device) {
+  if (device.is_cuda() && !host::has_own_gpu_kernels())
+    throw CheckEnd(Finding::skipped, "without own kernels dropouts are LibTorch's");
 }
 
 Selfcheck run_check(const Check& check, const CheckSubject& subject) {

@@ -35,6 +35,10 @@ class CheckEnd : public Error {
   Finding finding_;
 };
 
+/// Of checks of dropouts: ends one as skipped on a GPU without own kernels, where they draw
+/// LibTorch's numbers.
+void skip_without_own_kernels(torch::Device device);
+
 /// Collects what a check finds: errors against their limits, and numbers.
 class CheckReport {
  public:

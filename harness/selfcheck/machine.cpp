@@ -51,10 +51,8 @@ double short_products(torch::Device device) {
 
 void measure_machine(const CheckSubject& subject, CheckReport& report) {
   const int64_t limit = subject.device.is_cpu() ? host::default_memory_limit() : INT64_MAX;
-  // A GPU is fast enough for the large products of a whole measurement.
-  const double seconds = subject.device.is_cpu() ? subject.seconds : 2;
   const Roofline roofline =
-      measure::measure_roofline(subject.device, torch::kFloat, limit, seconds);
+      measure::measure_roofline(subject.device, torch::kFloat, limit, subject.seconds);
   report.measures.gflops = std::max(roofline.gflops, short_products(subject.device));
   report.measures.gigabytes_per_second = roofline.gigabytes_per_second;
   for (const auto& [what, value] : {std::pair{"products", *report.measures.gflops},
@@ -65,6 +63,7 @@ void measure_machine(const CheckSubject& subject, CheckReport& report) {
 }
 
 void check_dropout_bits(const CheckSubject& subject, CheckReport& report) {
+  skip_without_own_kernels(subject.device);
   const auto drop = [](const torch::Tensor& x, double p) {
     return ops::philox_dropout(x, p, /*training=*/true);
   };

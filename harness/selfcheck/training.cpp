@@ -130,6 +130,7 @@ bool drops_weights(const AttentionSpec& attention) {
 
 void check_dropout(const CheckSubject& subject, CheckReport& report) {
   using Mode = Trainer::Mode;
+  skip_without_own_kernels(subject.device);
   if (subject.device.is_cuda() && drops_weights(*subject.attention))
     throw CheckEnd(Finding::skipped, "its weights are dropped by LibTorch's numbers on a GPU");
   const Words dropping = {"model.dropout=0.2"};

@@ -119,7 +119,8 @@ class LinearAttentionFunction : public torch::autograd::Function<LinearAttention
 
 bool takes(const Place& place, const LinearAttentionShape& shape) {
   return tiles_take(place, shape.batch, shape.heads, shape.length, shape.head_dim) &&
-         shape.width >= 1 && shape.width <= INT32_MAX / (shape.head_dim + 1);
+         shape.width >= 1 && shape.width <= INT32_MAX / (shape.head_dim + 1) &&
+         shape.width <= int64_t{UINT16_MAX} * kFeatureRows;
 }
 
 torch::Tensor run(const LinearAttentionCall& call) {

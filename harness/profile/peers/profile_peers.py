@@ -288,6 +288,7 @@ def run_child(request):
     import torch
 
     torch.set_num_threads(request["threads"])
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False  # as in lra
     line = {"schema": "lra.profile/1", "attention": {"name": cell["attention"], "label": cell["attention"], "options": {}},
             "status": "ok", "reason": "", "device": request["device"],
             "software": {"python": sys.version.split()[0], "torch": torch.__version__, cell["package"].split()[0]: cell["package"].split()[1]}}

@@ -7,9 +7,11 @@
 
 #include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/cuda/device_table.h"
+#include "attention_variants/ops/cuda/operators.h"
 #include "attention_variants/ops/embedding.h"
 #include "attention_variants/ops/layer_norm.h"
 #include "attention_variants/ops/linear.h"
+#include "attention_variants/ops/linear_attention.h"
 #include "attention_variants/ops/softmax_attention.h"
 #include "tests/attention_variants/parity.h"
 #include "tests/attention_variants/testing.h"
@@ -83,6 +85,18 @@ TEST(CudaTakes, SoftmaxAttentionOfSeveralTypes) {
   const torch::Tensor expected = at::scaled_dot_product_attention(
       q.to(torch::kDouble), narrow_k.to(torch::kDouble), narrow_v.to(torch::kDouble));
   EXPECT_LT(error(found, expected), 1e-6);
+}
+
+// Blocks of a grid have 65,535 rows at most, of 64 features each.
+TEST(CudaTakes, NoMoreFeaturesThanAGridHas) {
+  const ops::cuda::WithHostTable with(lra_cuda_kernels());
+  const auto takes = [](int64_t width) {
+    return ops::cuda::takes(
+        ops::Place{}, ops::LinearAttentionShape{
+                          .batch = 1, .heads = 1, .length = 8, .head_dim = 32, .width = width});
+  };
+  EXPECT_TRUE(takes(65535 * 64));
+  EXPECT_FALSE(takes(65535 * 64 + 1));
 }
 
 // What is not a number shows: a run that diverges must not look like one that learns.
