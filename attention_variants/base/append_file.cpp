@@ -7,23 +7,13 @@
 #include <cerrno>
 #include <system_error>
 
-#include "attention_variants/base/error.h"
 #include "attention_variants/base/file_errors.h"
 
 namespace lra {
-namespace {
-
-[[noreturn]] void throw_unwritable(const std::filesystem::path& path, int error) {
-  throw Error("cannot write " + path.string() + ": " + std::generic_category().message(error) +
-              advice_on(error));
-}
-
-}  // namespace
-
 AppendFile::AppendFile(std::filesystem::path path)
     : path_(std::move(path)),
       descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
-  if (descriptor_ < 0) throw_unwritable(path_, errno);
+  if (descriptor_ < 0) throw system_error("write", path_.string(), errno);
 }
 
 AppendFile::~AppendFile() { ::close(descriptor_); }
@@ -39,14 +29,14 @@ void AppendFile::append(std::string_view text) {
       if (known && ::ftruncate(descriptor_, before.st_size) != 0) {
         // Then half a line stays, which readers of such files expect of a crash, too.
       }
-      throw_unwritable(path_, error);
+      throw system_error("write", path_.string(), error);
     }
     text.remove_prefix(static_cast<size_t>(written));
   }
 }
 
 void AppendFile::cut(int64_t size) {
-  if (::ftruncate(descriptor_, size) != 0) throw_unwritable(path_, errno);
+  if (::ftruncate(descriptor_, size) != 0) throw system_error("write", path_.string(), errno);
 }
 
 void AppendFile::sync() const { ::fsync(descriptor_); }

@@ -1,6 +1,7 @@
 #include "attention_variants/base/file_errors.h"
 
 #include <cerrno>
+#include <system_error>
 
 namespace lra {
 
@@ -26,6 +27,11 @@ std::string advice_on(int error) {
     default:
       return "";
   }
+}
+
+Error system_error(const std::string& tried, const std::string& what, int error) {
+  return Error("cannot " + tried + " " + what + ": " + std::generic_category().message(error) +
+               advice_on(error));
 }
 
 std::string file_error_text(const fs::filesystem_error& error) {

@@ -22,11 +22,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Error system_error(const std::string& what, const fs::path& path, int error) {
-  return Error("cannot " + what + " " + path.string() + ": " +
-               std::generic_category().message(error) + advice_on(error));
-}
-
 // A file descriptor that closes itself.
 class Descriptor {
  public:
@@ -57,13 +52,13 @@ void check_has_writer(const Descriptor& file, const fs::path& path) {
 template <class Use>
 void for_each_chunk(const fs::path& path, Use use) {
   const Descriptor file(path, O_RDONLY | O_NONBLOCK);
-  if (file.get() < 0) throw system_error("read", path, errno);
+  if (file.get() < 0) throw system_error("read", path.string(), errno);
   check_has_writer(file, path);
   std::vector<char> buffer(1 << 20);
   for (;;) {
     const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw system_error("read", path, errno);
+    if (got < 0) throw system_error("read", path.string(), errno);
     if (got == 0) return;
     use(std::string_view(buffer.data(), static_cast<size_t>(got)));
   }
@@ -119,7 +114,7 @@ fs::path link_target(fs::path path) {
   std::error_code ignored;
   for (int links = 0; fs::is_symlink(path, ignored); ++links) {
     constexpr int kMost = 40;  // as Linux
-    if (links == kMost) throw system_error("write", path, ELOOP);
+    if (links == kMost) throw system_error("write", path.string(), ELOOP);
     path = path.parent_path() / fs::read_symlink(path, ignored);  // an absolute one stands alone
   }
   return path;
@@ -183,10 +178,10 @@ AtomicFolder::AtomicFolder(fs::path target) : target_(std::move(target)) {
     partial_ = partial_name(target_);
     if (::mkdir(partial_.c_str(), 0777) != 0) {
       if (errno == EEXIST) continue;
-      throw system_error("write", target_, errno);
+      throw system_error("write", target_.string(), errno);
     }
     descriptor_ = ::open(partial_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (descriptor_ < 0 && errno != ENOENT) throw system_error("write", target_, errno);
+    if (descriptor_ < 0 && errno != ENOENT) throw system_error("write", target_.string(), errno);
     if (descriptor_ >= 0 && lock_new(descriptor_)) return;
   }
 }
@@ -198,7 +193,8 @@ AtomicFolder::~AtomicFolder() {
 
 void AtomicFolder::commit() {
   ::fsync(descriptor_);
-  if (::rename(partial_.c_str(), target_.c_str()) != 0) throw system_error("write", target_, errno);
+  if (::rename(partial_.c_str(), target_.c_str()) != 0)
+    throw system_error("write", target_.string(), errno);
   partial_.clear();
   sync_parent(target_);
 }
@@ -208,11 +204,11 @@ AtomicFile::AtomicFile(fs::path path, Links links) : path_(std::move(path)) {
   // Renaming over a link replaces the link, not its target.
   if (links == Links::follow) path_ = link_target(std::move(path_));
   const fs::file_status status = fs::symlink_status(path_, ignored);
-  if (fs::is_directory(status)) throw system_error("write", path_, EISDIR);
+  if (fs::is_directory(status)) throw system_error("write", path_.string(), EISDIR);
   if (links == Links::follow && fs::exists(status) && !fs::is_regular_file(status)) {
     // A device or a pipe is written to, never replaced.
     descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
-    if (descriptor_ < 0) throw system_error("write", path_, errno);
+    if (descriptor_ < 0) throw system_error("write", path_.string(), errno);
     return;
   }
   remove_dead_partials(path_);
@@ -220,7 +216,7 @@ AtomicFile::AtomicFile(fs::path path, Links links) : path_(std::move(path)) {
     partial_ = partial_name(path_);
     descriptor_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor_ < 0 && errno == EEXIST) continue;
-    if (descriptor_ < 0) throw system_error("write", path_, errno);
+    if (descriptor_ < 0) throw system_error("write", path_.string(), errno);
     if (lock_new(descriptor_)) return;
   }
 }
@@ -235,7 +231,7 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw system_error("write", path_, errno);
+    if (written < 0) throw system_error("write", path_.string(), errno);
     bytes = bytes.subspan(static_cast<size_t>(written));
   }
 }
@@ -244,14 +240,15 @@ void AtomicFile::write(std::string_view text) { write(std::as_bytes(std::span(te
 
 void AtomicFile::commit() {
   if (!partial_.empty()) {
-    if (::fsync(descriptor_) != 0) throw system_error("write", path_, errno);
-    if (::rename(partial_.c_str(), path_.c_str()) != 0) throw system_error("write", path_, errno);
+    if (::fsync(descriptor_) != 0) throw system_error("write", path_.string(), errno);
+    if (::rename(partial_.c_str(), path_.c_str()) != 0)
+      throw system_error("write", path_.string(), errno);
     partial_.clear();
     sync_parent(path_);
   }
   const int closed = ::close(descriptor_);
   descriptor_ = -1;
-  if (closed != 0 && errno != EINTR) throw system_error("write", path_, errno);
+  if (closed != 0 && errno != EINTR) throw system_error("write", path_.string(), errno);
 }
 
 void write_file(const fs::path& path, std::string_view text, Links links) {

@@ -43,17 +43,12 @@ int remember(std::span<const std::byte> bytes, const std::filesystem::path& path
   return -1;
 }
 
-[[noreturn]] void throw_unreadable(const char* what, const std::filesystem::path& path, int error) {
-  throw Error(std::string("cannot ") + what + " " + path.string() + ": " +
-              std::generic_category().message(error) + advice_on(error));
-}
-
 }  // namespace
 
 MappedFile::MappedFile(const std::filesystem::path& path) {
   // Of a pipe this does not wait for a writer.
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (file < 0) throw_unreadable("read", path, errno);
+  if (file < 0) throw system_error("read", path.string(), errno);
   struct stat info {};
   const int failed = ::fstat(file, &info) != 0 ? errno : 0;
   void* address = nullptr;
@@ -63,12 +58,12 @@ MappedFile::MappedFile(const std::filesystem::path& path) {
     if (address == MAP_FAILED) unmapped = errno;
   }
   ::close(file);
-  if (failed != 0) throw_unreadable("read", path, failed);
-  if (S_ISDIR(info.st_mode)) throw_unreadable("read", path, EISDIR);
+  if (failed != 0) throw system_error("read", path.string(), failed);
+  if (S_ISDIR(info.st_mode)) throw system_error("read", path.string(), EISDIR);
   if (!S_ISREG(info.st_mode))
     throw Error("cannot read " + path.string() +
                 ": it is no regular file; put the file itself there");
-  if (unmapped != 0) throw_unreadable("map", path, unmapped);
+  if (unmapped != 0) throw system_error("map", path.string(), unmapped);
   if (address == nullptr) return;
   bytes_ = {static_cast<const std::byte*>(address), static_cast<size_t>(info.st_size)};
   slot_ = remember(bytes_, path);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <fstream>
 #include <system_error>
 #include <vector>
@@ -18,10 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Error unreadable(const std::string& what, int error) {
-  return Error("cannot read " + what + ": " + std::strerror(error) + advice_on(error));
-}
-
 class FolderFile : public SourceFile {
  public:
   FolderFile(const fs::path& folder, const std::string& name, const VisitOptions& options)
@@ -34,7 +29,7 @@ class FolderFile : public SourceFile {
     if (!file_.is_open()) {
       errno = 0;
       file_.open(path_, std::ios::binary);
-      if (!file_.is_open()) throw unreadable(where(), errno);
+      if (!file_.is_open()) throw system_error("read", where(), errno);
     }
     if (file_.bad()) throw Error("cannot read " + where());
     file_.read(out.data(), static_cast<std::streamsize>(out.size()));
@@ -54,7 +49,7 @@ void list_files(const fs::path& folder, const std::string& prefix, std::vector<f
   std::error_code error;
   above.push_back(fs::canonical(folder, error));
   fs::directory_iterator it(folder, error);
-  if (error) throw unreadable("the folder " + printable(folder.string()), error.value());
+  if (error) throw system_error("read", "the folder " + printable(folder.string()), error.value());
   for (; it != fs::directory_iterator(); it.increment(error)) {
     check_stop(options, folder);
     const std::string name = prefix + it->path().filename().string();
@@ -70,7 +65,7 @@ void list_files(const fs::path& folder, const std::string& prefix, std::vector<f
                   " is a link to what is not there; mend or remove it");
     }
   }
-  if (error) throw unreadable("the folder " + printable(folder.string()), error.value());
+  if (error) throw system_error("read", "the folder " + printable(folder.string()), error.value());
 }
 
 void visit_folder(const fs::path& folder, const std::function<void(SourceFile&)>& use,
@@ -139,11 +134,12 @@ Source::Source(fs::path path) : path_(std::move(path)) {
   folder_ = fs::is_directory(status);
   if (status.type() == fs::file_type::not_found)
     throw Error("there is no folder or archive " + path_.string());
-  if (error) throw unreadable(path_.string(), error.value());
+  if (error) throw system_error("read", path_.string(), error.value());
   if (!folder_ && !fs::is_regular_file(status)) {
     throw Error(path_.string() + " is neither a folder nor an archive");
   }
-  if (!folder_ && access(path_.c_str(), R_OK) != 0) throw unreadable(path_.string(), errno);
+  if (!folder_ && access(path_.c_str(), R_OK) != 0)
+    throw system_error("read", path_.string(), errno);
 }
 
 void Source::visit(const std::function<void(SourceFile&)>& use, const VisitOptions& options) const {

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/text.h"
 #include "lra/data/reading.h"
@@ -62,7 +63,7 @@ TsvFiles read_tsv(const PrepareOptions& options) {
   const int64_t limits[] = {options.train, options.dev, options.test};
   std::map<std::string, SplitWriter> splits;
   NamedFiles files = visit_named(
-      Source(options.source), {"basic_train.tsv", "basic_val.tsv", "basic_test.tsv"},
+      Source(options.source), {kFiles[0].second, kFiles[1].second, kFiles[2].second},
       /*optional=*/{}, "ListOps",
       [&](SourceFile& file) {
         for (size_t i = 0; i < 3; ++i) {
@@ -75,9 +76,8 @@ TsvFiles read_tsv(const PrepareOptions& options) {
 }
 
 void write_tsv(const PreparedData& data, const fs::path& out) {
-  std::error_code error;
-  fs::create_directories(out, error);
-  if (error) throw Error("cannot write " + out.string() + ": " + error.message());
+  if (const std::string trouble = make_folders(out); !trouble.empty())
+    throw Error("cannot write " + out.string() + ": " + trouble);
   for (const auto& [name, file_name] : kFiles) {
     if (fs::exists(out / file_name))
       throw Error((out / file_name).string() +
