@@ -138,7 +138,7 @@ Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t th
                         .options = config.attention_options};
     add_protocol(cell, record);
     record.task = cell.task;
-    for (const std::string& set : cell.sets) record.sets.push_back(set);
+    record.sets = cell.sets;
     record.settings_sha256 = sha256(write_fields(config.settings).dump());
   }
   if (!cell.peer.empty()) {

@@ -251,7 +251,6 @@ std::string status_text(const SuiteStatus& status, size_t rows) {
   if (queue) table.columns.push_back({"queue", Align::kLeft});
   for (const CellStatus* cell : shown) table.rows.push_back(row_of(*cell, queue));
   std::string text = to_terminal(table, host::table_columns());
-  while (!text.empty() && text.front() == '\n') text.erase(0, 1);
   if (left_out > 0) text += fmt::format("... and {} more\n", left_out);
   return text + status_line(status) + "\n";
 }

@@ -42,7 +42,7 @@ std::string setting_text(const Profile& p, const SetupGroup& same) {
   if (!p.protocol.empty())
     text += fmt::format(", protocol {}{}, {}", p.protocol,
                         same.values.empty() ? "" : fmt::format(" ({})", same.values), p.task);
-  for (const json& set : p.sets) text += ", " + set.get<std::string>();
+  for (const std::string& set : p.sets) text += ", " + set;
   return text + ", on " + machine_text(p.machine);
 }
 

@@ -167,8 +167,7 @@ std::vector<RecipeGroup> split(const Recipe& recipe, const RunBudget& budget,
     if (const std::string variant = r->data.variant(); !variant.empty())
       group.variants[r->task] = variant;
     if (!r->data.unlike.empty())
-      group.unlike[r->task] =
-          fmt::format("{}", fmt::join(r->data.unlike.get<std::vector<std::string>>(), "; "));
+      group.unlike[r->task] = fmt::format("{}", fmt::join(r->data.unlike, "; "));
     group.results.push_back(r);
   }
   std::vector<RecipeGroup> ordered;

@@ -50,18 +50,6 @@ bool PublishedVariant::matches(const AttentionRecord& attention) const {
   return true;
 }
 
-std::string text(Regime regime) {
-  switch (regime) {
-    case Regime::official:
-      return "official";
-    case Regime::self_reported:
-      return "self-reported";
-    case Regime::later:
-      break;
-  }
-  return "later";
-}
-
 double PublishedAccuracy::Row::mean() const {
   double sum = 0;
   int count = 0;

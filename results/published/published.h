@@ -30,8 +30,7 @@ PublishedVariant parse_variant(std::string_view text);
 /// Whose rules a set of published numbers follows: those of LRA's authors; LRA's, as authors of
 /// other papers ran them; or none of them, each model's own.
 enum class Regime { official, self_reported, later };
-/// "official", "self-reported", "later"
-std::string text(Regime regime);
+constexpr auto names(Regime) { return std::array{"official", "self-reported", "later"}; }
 
 struct PublishedAccuracy {
   struct Row {

@@ -37,7 +37,6 @@ class Strict {
   }
   bool has(const char* key) const { return object_.contains(key); }
   const json& operator[](const char* key) const { return object_.at(key); }
-  const std::string& where() const { return where_; }
 
   std::string text(const char* key) const {
     if (!object_.at(key).is_string()) fail(fmt::format("'{}' should be a string", key));
@@ -90,17 +89,11 @@ class Strict {
   std::string where_;
 };
 
-constexpr Regime kRegimes[] = {Regime::official, Regime::self_reported, Regime::later};
-
 // Where a set of numbers comes from, and beside what it may stand.
 void read_provenance(const Strict& object, PublishedAccuracy& accuracy) {
   accuracy.table = object.text("table");
   accuracy.version = object.text("version");
-  const std::string name = object.text("regime");
-  const auto* const regime = std::ranges::find(kRegimes, name, [](Regime r) { return text(r); });
-  if (regime == std::end(kRegimes))
-    object.fail("'regime' should be official, self-reported or later, not " + name);
-  accuracy.regime = *regime;
+  accuracy.regime = object.named<Regime>("regime");
   accuracy.made_by = object.text("made_by");
   accuracy.slips = object.texts("slips");
   if (object.has("notes")) accuracy.notes = object.texts("notes");

@@ -83,7 +83,7 @@ void profile_fields(Fields& f, Record& p) {
   f("batch_policy", p.batch_policy, Presence::sparse);
   f("protocol", p.protocol, Presence::sparse);
   f("task", p.task, Presence::sparse);
-  f.texts("sets", p.sets);
+  f("sets", p.sets, Presence::sparse);
   f("settings_sha256", p.settings_sha256, Presence::sparse);
   f("protocol_sha256", p.protocol_sha256, Presence::sparse);
   f("own_settings_sha256", p.own_settings_sha256, Presence::sparse);

@@ -73,9 +73,9 @@ struct Profile {
   std::optional<double> least_bytes;    // that one forward must move: inputs, weights and output
   std::optional<Roofline> roofline;
   std::optional<int64_t> threads;
-  std::string batch_policy;    // how the batch was chosen, "tokens=16384"; "" = it is fixed
-  std::string protocol, task;  // of scope model; "" = absent
-  json sets = json::array();   // of scope model: what differs from the protocol, "a.b=v"
+  std::string batch_policy;       // how the batch was chosen, "tokens=16384"; "" = it is fixed
+  std::string protocol, task;     // of scope model; "" = absent
+  std::vector<std::string> sets;  // of scope model: what differs from the protocol, "a.b=v"
   // Of scope model, "" = not known: of all settings in effect; of the protocol's values for the
   // task, the length left out, as every attention has them; and with those that it has for this
   // attention alone, "" where there are none.

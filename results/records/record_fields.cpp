@@ -29,13 +29,6 @@ const json& RecordReader::at(const char* name) const {
   return *value;
 }
 
-void RecordReader::texts(const char* name, json& value) const {
-  const json* found = find(name);
-  if (found == nullptr) return;
-  check_array(name, *found);
-  for (const json& one : *found) value.push_back(as_text(name, one));
-}
-
 void RecordReader::pair(const char* name, std::optional<stats::Interval>& value,
                         const char* what) const {
   const json* found = find(name);

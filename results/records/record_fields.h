@@ -74,8 +74,6 @@ class RecordReader {
     if (const json* found = sought(name, presence)) set(name, *found, value, limits);
   }
 
-  /// An array of texts.
-  void texts(const char* name, json& value) const;
   /// Two numbers in any order; `what` names them: "[before, after]".
   void pair(const char* name, std::optional<stats::Interval>& value, const char* what) const;
 
@@ -181,9 +179,6 @@ class RecordWriter {
     }
   }
 
-  void texts(const char* name, const json& value) {
-    if (!value.empty()) object[name] = value;
-  }
   void pair(const char* name, const std::optional<stats::Interval>& value, const char*) {
     if (value) object[name] = make_interval(*value);
   }

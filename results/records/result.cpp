@@ -117,9 +117,9 @@ void data_fields(Fields& f, Record& data, bool ok) {
   f("sample_majority", data.sample_majority, Presence::sparse, {.most = 1});
   f("dev_sample_majority", data.dev_sample_majority, Presence::sparse, {.most = 1});
   f("split", data.split, Presence::sparse);
-  f.texts("notes", data.notes);
+  f("notes", data.notes, Presence::sparse);
   f("options", data.options, Presence::sparse);
-  f.texts("unlike", data.unlike);
+  f("unlike", data.unlike, Presence::sparse);
 }
 
 template <class Fields, class Record>

@@ -87,11 +87,11 @@ struct DataRecord {
   // The fractions of those labels that are the most frequent one of their sample, where samples
   // have several: more than who guesses among a sample's own answers gets.
   std::optional<double> sample_majority, dev_sample_majority;
-  std::string split;              // how train, dev and test were divided; "" = not said
-  json notes = json::array();     // texts: what to know of the data
-  json options = json::object();  // of its making: seed, counts, lengths; records of before
-                                  // lack it
-  json unlike = json::array();  // texts: how it differs from the data that published numbers are of
+  std::string split;                // how train, dev and test were divided; "" = not said
+  std::vector<std::string> notes;   // what to know of the data
+  json options = json::object();    // of its making: seed, counts, lengths; records of before
+                                    // lack it
+  std::vector<std::string> unlike;  // how it differs from the data that published numbers are of
 
   /// The higher of dev's two: what an accuracy of dev has to lie above to say something.
   std::optional<double> dev_baseline() const;

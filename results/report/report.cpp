@@ -117,7 +117,7 @@ std::vector<Table> provenance_tables(const Records& records) {
     if (!r.data.fingerprint.empty())
       data.insert({r.task, r.data.synthetic ? "synthetic stand-in" : "real", r.data.source,
                    r.data.split.empty() ? "–" : r.data.split, r.data.fingerprint});
-    for (const json& note : r.data.notes) notes.insert(r.task + ": " + note.get<std::string>());
+    for (const std::string& note : r.data.notes) notes.insert(r.task + ": " + note);
   }
   const auto add = [&machines](const Machine& machine, const json& software) {
     machines.insert(

@@ -99,8 +99,8 @@ Table result_table(const Result& r) {
         "its most frequent label, or those of its samples ({:.2f} %)",
         100 * *r.data.dev_baseline()));
   if (r.data.synthetic) table.notes.push_back("WARNING: synthetic stand-in data");
-  for (const json& text : r.data.unlike)
-    table.notes.push_back("data unlike the public: " + text.get<std::string>());
+  for (const std::string& text : r.data.unlike)
+    table.notes.push_back("data unlike the public: " + text);
   return table;
 }
 

@@ -60,10 +60,6 @@ using LongRow = std::map<std::string, std::string>;
 
 std::string integer(int64_t value) { return fmt::format("{}", value); }
 
-std::vector<std::string> sets_of(const Profile& p) {
-  return p.sets.get<std::vector<std::string>>();
-}
-
 LongRow measured_row(const Profile& p) {
   LongRow row = {{"source", "measured"},
                  {"attention", p.attention.label},
@@ -73,7 +69,7 @@ LongRow measured_row(const Profile& p) {
                  {"mode", to_string(p.mode)},
                  {"protocol", p.protocol},
                  {"task", p.task},
-                 {"sets", fmt::format("{}", fmt::join(sets_of(p), "; "))},
+                 {"sets", fmt::format("{}", fmt::join(p.sets, "; "))},
                  {"settings_sha256", p.settings_sha256},
                  {"protocol_sha256", p.protocol_sha256},
                  {"own_settings_sha256", p.own_settings_sha256},

@@ -73,8 +73,7 @@ void append_rows(const PublishedAccuracy& accuracy, const std::string& set,
 void note_provenance(const Published& reference, std::vector<std::string>& notes) {
   const PublishedAccuracy& accuracy = *reference.accuracy;
   notes.push_back(fmt::format("published: {}, {}, {}; {}, made by {}", reference.paper,
-                              accuracy.table, accuracy.version, text(accuracy.regime),
-                              accuracy.made_by));
+                              accuracy.table, accuracy.version, accuracy.regime, accuracy.made_by));
   if (!accuracy.recipe.empty())
     notes.push_back(fmt::format("recipe of {}: {}", reference.name, accuracy.recipe));
   for (const std::string& slip : accuracy.slips)
@@ -106,10 +105,10 @@ void note_released_forms(const Published& reference, std::span<const Result* con
 
 std::vector<Table> other_regime_tables(std::span<const Published> references) {
   std::vector<Table> tables;
-  for (const Regime regime : {Regime::official, Regime::self_reported, Regime::later}) {
+  for (const Regime regime : all_values<Regime>()) {
     Table table{.title = fmt::format("Published accuracies of the regime \"{}\", which no run here "
                                      "follows: no intervals, not comparable",
-                                     text(regime)),
+                                     regime),
                 .columns = {{"model", Align::kLeft}},
                 .rows = {},
                 .notes = {}};

@@ -84,13 +84,12 @@ std::string where_rate(const std::optional<double>& work, double ms) {
 }
 
 void append_long(const Where& record, Table& table) {
-  const auto sets = record.sets.get<std::vector<std::string>>();
   const auto add = [&](const std::string& kind, const WhereOp& op, const std::string& pass) {
     table.rows.push_back({record.attention.label,
                           json_line(record.attention.options),
                           record.protocol,
                           record.task,
-                          fmt::format("{}", fmt::join(sets, "; ")),
+                          fmt::format("{}", fmt::join(record.sets, "; ")),
                           record.protocol_sha256,
                           record.own_settings_sha256,
                           record.settings_sha256,

@@ -24,8 +24,7 @@ std::string where_setting(const Where& record, const SetupGroup& same) {
                   same.values.empty() ? "" : " (" + same.values + ")", record.dtype, record.device,
                   same.cpu.empty() ? "" : ", " + same.cpu, record.threads,
                   record.threads == 1 ? "" : "s", machine_text(record.machine));
-  const auto sets = record.sets.get<std::vector<std::string>>();
-  return sets.empty() ? text : fmt::format("{}; {}", text, fmt::join(sets, ", "));
+  return record.sets.empty() ? text : fmt::format("{}; {}", text, fmt::join(record.sets, ", "));
 }
 
 template <class NameOf>

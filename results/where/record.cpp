@@ -44,7 +44,7 @@ void where_fields(Fields& f, Record& record) {
   f("mode", record.mode);
   f("protocol", record.protocol);
   f("task", record.task);
-  f.texts("sets", record.sets);
+  f("sets", record.sets, Presence::sparse);
   f("settings_sha256", record.settings_sha256, Presence::sparse);
   f("protocol_sha256", record.protocol_sha256, Presence::sparse);
   f("own_settings_sha256", record.own_settings_sha256, Presence::sparse);

@@ -51,7 +51,7 @@ struct Where {
   std::optional<int64_t> heads, head_dim;  // absent in records of before they were kept
   ProfileMode mode = ProfileMode::training;
   std::string protocol, task, dtype, device;
-  json sets = json::array();  // what differs from the protocol, "a.b=v"
+  std::vector<std::string> sets;  // what differs from the protocol, "a.b=v"
   std::string settings_sha256, protocol_sha256, own_settings_sha256;  // as of a profile
   int64_t threads = 0;
   int64_t steps = 0;        // recorded

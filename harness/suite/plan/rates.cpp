@@ -108,7 +108,7 @@ bool same_model(const Profile& profile, const Config& config) {
     std::vector<std::string> sets = {fmt::format("input.length={}", profile.length),
                                      fmt::format("model.heads={}", profile.heads),
                                      fmt::format("model.head_dim={}", profile.head_dim)};
-    for (const json& set : profile.sets) sets.push_back(set);
+    sets.insert(sets.end(), profile.sets.begin(), profile.sets.end());
     const AttentionSpec attention{.name = profile.attention.name,
                                   .options = profile.attention.options};
     const Config of = make_config(load_protocol(profile.protocol), profile.task, attention, sets, 0,

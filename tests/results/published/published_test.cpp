@@ -240,7 +240,7 @@ TEST(Published, FilesAreReadStrictly) {
   EXPECT_EQ(with("/accuracy/rows/0", {{"name", "r"}, {"values", {1}}, {"released_form", "x"}}),
             "f.json: accuracy.rows: 'released_form' needs 'variant'");
   EXPECT_EQ(with("/accuracy/regime", "x"),
-            "f.json: accuracy: 'regime' should be official, self-reported or later, not x");
+            "f.json: accuracy: 'regime' should be one of official, self-reported, later");
   EXPECT_EQ(with("/accuracy/regime", "later"),
             "f.json: accuracy: a set of regime 'later' stands beside no protocol");
   EXPECT_EQ(with("/accuracy/protocols", json::array()),
