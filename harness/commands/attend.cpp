@@ -38,7 +38,7 @@ Config attend_config(const AttendOptions& options, const TensorFile& in) {
   std::vector<std::string> sets;
   if (options.scope == "model") sets.push_back("input.length=" + std::to_string(input_length(in)));
   sets.insert(sets.end(), options.sets.begin(), options.sets.end());
-  return make_config(load_protocol(options.protocol.empty() ? "lra-strict" : options.protocol),
+  return make_config(load_protocol(options.protocol.empty() ? kDefaultProtocol : options.protocol),
                      options.task, parse_attention(options.attention), sets, options.seed,
                      "float32");
 }
@@ -138,9 +138,8 @@ void run_predict(const PredictOptions& options) {
   host::stop_at_signals();  // from here on: what waits for its input ends at the first
   const PredictedLines made = predict(run, lines, device, name);
   if (made.cut > 0) {
-    const InputOptions& input = run.config.settings.input;
     host::say(fmt::format("{} of {} lines are cut: the run reads {} tokens", made.cut, lines.size(),
-                          input.cut == 0 ? input.length : std::min(input.cut, input.length)));
+                          run.config.settings.input.kept()));
   }
   if (options.as_json) return print_json(predictions_json(options, run, made));
   fmt::print("{}", lines_csv(made));
@@ -171,8 +170,9 @@ void add_attend_command(CLI::App& app) {
   command->add_option("--scope", options->scope, "attention, or model: the whole one")
       ->check(CLI::IsMember({"attention", "model"}))
       ->capture_default_str();
-  command->add_option("--protocol", options->protocol,
-                      "What it means by the attention in --task; default lra-strict");
+  command->add_option(
+      "--protocol", options->protocol,
+      std::string("What it means by the attention in --task; default ") + kDefaultProtocol);
   command->add_option("--task", options->task, "Task of the protocol");
   command->add_option("--set", options->sets,
                       "Settings over the protocol's: model.width=16 of scope model, else "

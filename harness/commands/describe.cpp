@@ -21,13 +21,14 @@
 namespace lra {
 namespace {
 
-constexpr const char* kDefaultProtocol = "lra-strict";
-
-json meanings(std::string_view stem) {
-  for (const auto& [name, text] : embedded_meanings) {
-    if (name == stem) return json::parse(text);
-  }
-  return {};
+const json& meanings(const std::string& stem) {
+  static const std::map<std::string, json> all = [] {
+    std::map<std::string, json> parsed;
+    for (const auto& [name, text] : embedded_meanings)
+      parsed[std::string(name)] = json::parse(text);
+    return parsed;
+  }();
+  return all.at(stem);
 }
 
 // What the strict reader says that it takes in a place, by giving it what an option does not take.

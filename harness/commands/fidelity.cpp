@@ -9,6 +9,7 @@
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
 #include "lra/config/once.h"
+#include "lra/config/preset.h"
 
 namespace lra {
 namespace {
@@ -101,7 +102,7 @@ void add_fidelity_command(CLI::App& app) {
                    "experiment 3 at least 32")
       ->delimiter(',')
       ->transform(length_text())
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+      ->check(CLI::Range(int64_t{1}, kLongestLength));
   command
       ->add_option("--head-dim", options->head_dim,
                    "Of random inputs; default: 10 in experiment 1, else 32")

@@ -164,7 +164,7 @@ void add_cell_options(CLI::App& command, ProfileOptions& options) {
                   "Comma list, as 512,1Ki (1024); default: the preset's")
       ->delimiter(',')
       ->transform(length_text())
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 24));
+      ->check(CLI::Range(int64_t{1}, kLongestLength));
   command
       .add_option("--scope", options.scope, "core (q, k, v), module (with projections) or model")
       ->check(CLI::IsMember(all_names<ProfileScope>()));

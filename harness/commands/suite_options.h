@@ -6,12 +6,13 @@
 #include <vector>
 
 #include "harness/suite/slurm.h"
+#include "lra/config/protocol.h"
 
 namespace lra {
 
 /// As the command line has them; "" and 0 are what is not given.
 struct SuiteOptions {
-  std::string tasks, attentions, seeds, protocol = "lra-strict", budget = "paper", data, out,
+  std::string tasks, attentions, seeds, protocol = kDefaultProtocol, budget = "paper", data, out,
                                         device = "cpu", dtype = "float32", devices, only, child;
   std::vector<std::string> sets, sources, records;
   bool synthetic = false, resume = false, check = false;

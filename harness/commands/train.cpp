@@ -23,7 +23,7 @@ namespace lra {
 namespace {
 
 struct TrainOptions {
-  std::string task, attention, protocol = "lra-strict", run, data = "data", device = "cpu",
+  std::string task, attention, protocol = kDefaultProtocol, run, data = "data", device = "cpu",
                                dtype = "float32", memory_limit, event_files, objective, init_from;
   std::vector<std::string> sets, options;
   uint64_t seed = 0;

@@ -8,7 +8,6 @@
 namespace lra {
 namespace {
 
-constexpr const char* kProtocol = "lra-strict";  // the default one
 constexpr const char* kNotTried = "not tried";
 
 const char* word(Softmax softmax) {
@@ -70,7 +69,7 @@ std::string or_none(const std::string& text) { return text.empty() ? "–" : tex
 }  // namespace
 
 json capabilities(Trying trying) {
-  const Protocol protocol = load_protocol(kProtocol);
+  const Protocol protocol = load_protocol(kDefaultProtocol);
   const std::string task_name = protocol.tasks.begin().key();
   json list = json::array();
   for (const AttentionEntry* entry : attention_entries()) {

@@ -7,7 +7,7 @@
 #include "attention_variants/base/profile_scope.h"
 #include "attention_variants/registry.h"
 #include "attention_variants/torch.h"
-#include "lra/config/config.h"
+#include "lra/config/protocol.h"
 #include "results/records/profile.h"
 
 namespace lra::profile {
@@ -19,9 +19,9 @@ struct ProfileCell {
   ProfileScope scope = ProfileScope::core;
   ProfileMode mode = ProfileMode::inference;
   ops::Dtype dtype = ops::Dtype::float32;
-  std::string protocol = "lra-strict", task;  // of scope model
-  std::vector<std::string> sets;              // of scope model: "a.b=v" over the protocol
-  std::string batch_policy;                   // how the batch was chosen; "" = it is fixed
+  std::string protocol = kDefaultProtocol, task;  // of scope model
+  std::vector<std::string> sets;                  // of scope model: "a.b=v" over the protocol
+  std::string batch_policy;                       // how the batch was chosen; "" = it is fixed
   std::string peer, package;  // another package's layer, and that package; "" = our own attention
 };
 

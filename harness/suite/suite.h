@@ -8,6 +8,7 @@
 #include "harness/suite/data.h"
 #include "harness/training/train.h"
 #include "lra/config/budget.h"
+#include "lra/config/protocol.h"
 
 namespace lra::suite {
 
@@ -27,7 +28,7 @@ struct SuiteRequest {
   std::vector<AttentionSpec> attentions;
   std::string folder;  // that files of attentions are named from; "" = the current one
   std::vector<uint64_t> seeds;
-  std::string protocol = "lra-strict";
+  std::string protocol = kDefaultProtocol;
   Budget budget;
   std::vector<std::string> sets;  // over the budget's own
   DataSources data;               // `folder` is OUT/data whatever stands here

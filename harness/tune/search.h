@@ -11,6 +11,7 @@
 #include "harness/suite/runner.h"
 #include "harness/suite/suite.h"
 #include "harness/tune/tune_file.h"
+#include "lra/config/protocol.h"
 #include "lra/data/manifest.h"
 
 namespace lra::tune {
@@ -19,7 +20,7 @@ struct TuneRequest {
   std::string task;
   std::vector<AttentionSpec> attentions;
   std::vector<uint64_t> seeds;
-  std::string protocol = "lra-strict";
+  std::string protocol = kDefaultProtocol;
   std::vector<std::string> sets;  // over the protocol's, at every point
   std::vector<Point> points;
   std::filesystem::path data;  // of lra data prepare --out; its test split is never opened

@@ -67,11 +67,11 @@ std::vector<int64_t> ProfileBudget::length_list(const std::string& where) const 
   std::istringstream in(lengths);
   for (std::string length; std::getline(in, length, ',');) {
     const json value = value_from_text(length);
-    if (!value.is_number_integer() || value < 1 || value > int64_t{1} << 24) {
+    if (!value.is_number_integer() || value < 1 || value > kLongestLength) {
       throw UsageError(
           fmt::format("{}: profile.lengths should be a comma list of integers from 1 "
-                      "to 16777216, not '{}'",
-                      where, lengths));
+                      "to {}, not '{}'",
+                      where, kLongestLength, lengths));
     }
     list.push_back(value);
   }

@@ -30,12 +30,12 @@ Preset load_preset(const std::string& name_or_path) {
   }
   const auto is_length = [](const json& value) {
     return value.is_number_integer() && value.get<int64_t>() >= 1 &&
-           value.get<int64_t>() <= int64_t{1} << 24;
+           value.get<int64_t>() <= kLongestLength;
   };
   if (!preset.lengths.is_array() || preset.lengths.empty() ||
       !std::ranges::all_of(preset.lengths, is_length)) {
-    throw UsageError(fmt::format("{}: lengths should be a list of integers of at least 1, not {}",
-                                 file.where, preset.lengths.dump()));
+    throw UsageError(fmt::format("{}: lengths should be a list of integers from 1 to {}, not {}",
+                                 file.where, kLongestLength, preset.lengths.dump()));
   }
   check_once(file.where + ": lengths", preset.length_list());
   if (!preset.set.is_object())

@@ -7,8 +7,12 @@
 
 #include "attention_variants/base/profile_scope.h"
 #include "attention_variants/registry.h"
+#include "lra/config/protocol.h"
 
 namespace lra {
+
+/// N that is measured at most.
+inline constexpr int64_t kLongestLength = 1 << 24;
 
 struct Preset {
   std::string schema, name, title, description;
@@ -18,9 +22,9 @@ struct Preset {
   int64_t heads = 2, head_dim = 32;  // H, d
   ProfileScope scope = ProfileScope::core;
   ProfileMode mode = ProfileMode::inference;
-  std::string protocol = "lra-strict";  // of scope model
-  std::string task;                     // likewise, and of the protocol's batch; "" = the first
-  json set = json::object();            // of scope model: dotted key -> value
+  std::string protocol = kDefaultProtocol;  // of scope model
+  std::string task;                         // likewise, and of the protocol's batch; "" = the first
+  json set = json::object();                // of scope model: dotted key -> value
 
   template <class Fields>
   void fields(Fields& f) {

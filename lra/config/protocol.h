@@ -33,6 +33,9 @@
 
 namespace lra {
 
+/// What commands take where no --protocol is given.
+inline constexpr const char* kDefaultProtocol = "lra-strict";
+
 struct Protocol {
   std::string where;  // "protocol file p.json", for messages; "" = not loaded
   std::string name, title, description, source;

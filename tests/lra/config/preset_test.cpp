@@ -69,7 +69,8 @@ TEST(PresetTest, AFileOfOnesOwnIsReadStrictly) {
   EXPECT_EQ(load_preset(path).set_words(),
             (std::vector<std::string>{"model.layers=1", "input.mask=length"}));
   for (const auto& [field, expected] : std::vector<std::pair<std::string, std::string>>{
-           {R"("lengths": [])", "lengths should be a list of integers of at least 1, not []"},
+           {R"("lengths": [])", "lengths should be a list of integers from 1 to 16777216, not []"},
+           {R"("lengths": [16777217])", "from 1 to 16777216, not [16777217]"},
            {R"("lengths": [0])", "lengths should be a list"},
            {R"("lengths": [64, 128, 64])", ": lengths names 64 twice"},
            {R"("lengths": [64], "attentions": "linear,nystrom,linear")",
