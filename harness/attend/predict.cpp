@@ -70,8 +70,7 @@ PredictedLines predict(const TrainedModel& run, std::span<const std::string> lin
                     written.position_labels ? "labels at positions of " + config.task : "tokens"));
   }
   settings.evaluation.drop_last = false;
-  const int64_t length = settings.input.length,
-                most = settings.input.cut == 0 ? length : std::min(length, settings.input.cut);
+  const int64_t length = settings.input.length, most = settings.input.kept();
   PredictedLines result;
   if (lines.empty()) return result;
   const SplitWriter samples = read_lines(written, lines, length, from);

@@ -82,7 +82,7 @@ TrainedInputs::TrainedInputs(const std::filesystem::path& run, const std::filesy
 
 std::vector<FidelityInputs> TrainedInputs::layers(int64_t trials, int64_t length) const {
   const LoaderOptions loader = loader_options(run_.config);
-  const int64_t most = loader.cut == 0 ? loader.length : std::min(loader.length, loader.cut);
+  const int64_t most = loader.kept();
   if (length > most)
     throw Unsupported(fmt::format("the run's model reads {} tokens, not {}", most, length));
   const Split& dev = evaluation_split(run_.data, run_.config, "dev");

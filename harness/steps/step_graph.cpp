@@ -11,7 +11,7 @@ namespace {
 
 // Null where there is no such module.
 MakeStepGraph* cuda_step_graphs() {
-  constexpr std::string_view kModule = LRA_CUDA_MODULE;  // "" where none was built
+  constexpr std::string_view kModule = LRA_CUDA_KERNELS;  // "" where none was built
   if (kModule.empty()) return nullptr;
   void* const module =
       dlopen(host::module_file(kModule).c_str(), RTLD_NOW | RTLD_LOCAL);  // stays loaded

@@ -57,8 +57,7 @@ class Answers {
 
 // The number of the first example of each sample that a pass reads, and that behind the last.
 std::vector<int64_t> first_examples(const Split& split, const LoaderOptions& options) {
-  const int64_t samples = EvaluationPass::sample_count(split, options),
-                cut = options.cut == 0 ? options.length : std::min(options.length, options.cut);
+  const int64_t samples = EvaluationPass::sample_count(split, options), cut = options.kept();
   std::vector<int64_t> first(1, 0), labels(static_cast<size_t>(cut));
   for (int64_t i = 0; i < samples; ++i) {
     int64_t count = 1;

@@ -53,11 +53,6 @@ int64_t longest_sample(const PreparedData& data, const Config& config) {
   return longest;
 }
 
-// Of a sample's tokens.
-int64_t kept_tokens(const InputOptions& input) {
-  return input.cut == 0 ? input.length : std::min(input.length, input.cut);
-}
-
 bool length_is_overridden(const Config& config) {
   return std::ranges::count(config.overridden, "input.length") > 0;
 }
@@ -66,7 +61,7 @@ bool length_is_overridden(const Config& config) {
 // end has no value.
 void check_lengths(const PreparedData& data, const Config& config) {
   const InputOptions& input = config.settings.input;
-  const int64_t kept = kept_tokens(input);
+  const int64_t kept = input.kept();
   const bool whole = task(config.task).whole_samples && !length_is_overridden(config);
   std::vector<int64_t> labels;
   for (const char* name : kSplits) {
@@ -110,8 +105,7 @@ void check_data(const PreparedData& data, const Config& config) {
 
 std::optional<CutSamples> cut_samples(const PreparedData& data, const Config& config) {
   if (!task(config.task).whole_samples) return std::nullopt;
-  CutSamples found{.kept = kept_tokens(config.settings.input),
-                   .longest = longest_sample(data, config)};
+  CutSamples found{.kept = config.settings.input.kept(), .longest = longest_sample(data, config)};
   if (found.longest <= found.kept) return std::nullopt;
   for (const Split& split : training_splits(data, config)) {
     found.of += split.size();

@@ -22,12 +22,9 @@ std::optional<std::vector<std::string>> names_of(std::string text,
   for (size_t at = text.find(kAnd); at != std::string::npos; at = text.find(kAnd))
     text.replace(at, kAnd.size(), ",");
   std::vector<std::string> names;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t comma = std::min(text.find(',', begin), text.size());
-    std::string name(strip(std::string_view(text).substr(begin, comma - begin)));
-    if (!known(name)) return std::nullopt;
-    names.push_back(std::move(name));
-    begin = comma + 1;
+  for (const std::string& piece : split_at_commas(text)) {
+    names.emplace_back(strip(piece));
+    if (!known(names.back())) return std::nullopt;
   }
   return names;
 }

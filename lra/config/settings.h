@@ -1,6 +1,7 @@
 // What a protocol decides: one struct a group of options, with every key's default and bounds.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct InputOptions {
   Colours colours = Colours::grey;     // of Image's data
 
   Reading reading() const { return {.brackets = brackets, .colours = colours}; }
+  /// Tokens of a sample that are read.
+  int64_t kept() const { return cut == 0 ? length : std::min(length, cut); }
 
   template <class Fields>
   void fields(Fields& f) {

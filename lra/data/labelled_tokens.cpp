@@ -35,16 +35,7 @@ std::array<int64_t, 3> generated_counts(const PrepareOptions& options, const std
                                         const std::array<int64_t, 3>& otherwise) {
   if (!options.source.empty())
     throw UsageError("the task " + task + " is generated: it has no --source");
-  const std::array<int64_t, 3> given = {options.train, options.dev, options.test};
-  std::array<int64_t, 3> counts = otherwise;
-  for (size_t i = 0; i < 3; ++i) {
-    if (given[i] >= 0) counts[i] = given[i];
-    if (counts[i] < 1 || counts[i] > kMostSamples) {
-      throw UsageError(
-          fmt::format("--{} should be from 1 to {}, not {}", kSplits[i], kMostSamples, counts[i]));
-    }
-  }
-  return counts;
+  return split_counts(options, otherwise, kMostSamples);
 }
 
 void write_labelled(const PrepareOptions& options, Manifest manifest, const json& settings,

@@ -1,6 +1,7 @@
 // Batches from a split: seeded order, any starting position, prepared ahead on a thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -53,6 +54,9 @@ struct LoaderOptions {
   bool by_length = false;     // EvaluationPass: the longest samples first, each batch padded to the
                               // longest of its own (up to a multiple of 64) and not to N
   TokenObjective tokens;      // of the streams: label_tokens() where it predicts tokens
+
+  /// Tokens of a sample that are read.
+  int64_t kept() const { return cut == 0 ? length : std::min(length, cut); }
 };
 
 /// Samples `rows`, which count through all splits, of N = `length` positions, in the order given.

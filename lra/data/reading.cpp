@@ -56,6 +56,19 @@ VisitOptions visit_options(const PrepareOptions& options) {
   return visit;
 }
 
+std::array<int64_t, 3> split_counts(const PrepareOptions& options,
+                                    const std::array<int64_t, 3>& otherwise, int64_t most) {
+  const std::array<int64_t, 3> given = {options.train, options.dev, options.test};
+  std::array<int64_t, 3> counts = otherwise;
+  for (size_t i = 0; i < 3; ++i) {
+    if (given[i] >= 0) counts[i] = given[i];
+    if (counts[i] < 1 || counts[i] > most)
+      throw UsageError(
+          fmt::format("--{} should be from 1 to {}, not {}", kSplits[i], most, counts[i]));
+  }
+  return counts;
+}
+
 void check_rows(int64_t rows, int64_t limit, const std::string& where, const std::string& split) {
   if (rows == 0) throw Error(where + " holds no rows for " + split);
   if (rows < limit) {

@@ -24,6 +24,11 @@ constexpr std::string_view seed_if(bool drawn) { return drawn ? "seed" : ""; }
 /// Progress and stop of a visit to `options.source`.
 VisitOptions visit_options(const PrepareOptions& options);
 
+/// The samples of each split that --train, --dev and --test ask for, in the order of kSplits, or
+/// `otherwise` where one is not given. Throws UsageError where one is not from 1 to `most`.
+std::array<int64_t, 3> split_counts(const PrepareOptions& options,
+                                    const std::array<int64_t, 3>& otherwise, int64_t most);
+
 /// Throws Error where a file gave no row or, with `limit` not negative, fewer than that.
 void check_rows(int64_t rows, int64_t limit, const std::string& where, const std::string& split);
 

@@ -120,16 +120,18 @@ uint8_t grey(uint8_t red, uint8_t green, uint8_t blue) {
   return static_cast<uint8_t>(sum * 255.5f);
 }
 
+std::array<unsigned char, 16> md5_digest(std::string_view bytes) {
+  std::array<unsigned char, 16> digest{};
+  if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, EVP_md5(), nullptr) != 1)
+    throw Error("OpenSSL cannot compute MD5 on this machine, which LRA's split needs");
+  return digest;
+}
+
 std::vector<int64_t> record_order() {
   using Digest = std::array<unsigned char, 16>;
   std::vector<std::pair<Digest, int64_t>> keys(kTrainRecords);
   for (int64_t i = 0; i < kTrainRecords; ++i) {
-    const std::string text = "train" + std::to_string(i);
-    auto& [digest, index] = keys[static_cast<size_t>(i)];
-    index = i;
-    if (EVP_Digest(text.data(), text.size(), digest.data(), nullptr, EVP_md5(), nullptr) != 1) {
-      throw Error("OpenSSL cannot compute MD5 on this machine, which LRA's split needs");
-    }
+    keys[static_cast<size_t>(i)] = {md5_digest("train" + std::to_string(i)), i};
   }
   std::ranges::sort(keys);
   std::vector<int64_t> order;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lra/data/task.h"
@@ -28,6 +29,9 @@ uint8_t grey(uint8_t red, uint8_t green, uint8_t blue);
 /// Datasets, and so LRA, has them in: ascending by the MD5 of "train" and the index. The first
 /// 45,000 are LRA's training set, the others its dev set.
 std::vector<int64_t> record_order();
+
+/// MD5 of some bytes. Throws Error where OpenSSL has none, as under FIPS.
+std::array<unsigned char, 16> md5_digest(std::string_view bytes);
 
 struct Records {
   std::vector<int64_t> index;   // ascending; its place in the official files

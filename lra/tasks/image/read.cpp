@@ -1,5 +1,5 @@
 // CIFAR-10: the official files, their beginnings, and images that went through JPEG.
-#include <openssl/evp.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
@@ -34,15 +34,8 @@ constexpr const char* kJpeg[] = {
     "b543e7acd6f6cab339de5ace5ae323ae", "11e2161f06e495577766fe4411c65d23"};
 
 std::string md5(std::string_view bytes) {
-  std::array<unsigned char, 16> digest{};
-  if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, EVP_md5(), nullptr) != 1) {
-    throw Error("OpenSSL cannot compute MD5 on this machine");
-  }
   std::string text;
-  for (const unsigned char byte : digest) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
-  }
+  for (const unsigned char byte : md5_digest(bytes)) text += fmt::format("{:02x}", byte);
   return text;
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "attention_variants/base/text.h"
 #include "lra/data/loader.h"
@@ -65,9 +66,9 @@ TreeOptions tree_options(const PrepareOptions& options) {
 constexpr int64_t kRepeating = 10;
 
 // The split of each tree in the order in which they are generated.
-std::vector<uint8_t> splits_of(const int64_t (&counts)[3], bool drawn, uint64_t seed) {
+std::vector<uint8_t> splits_of(const std::array<int64_t, 3>& counts, bool drawn, uint64_t seed) {
   std::vector<uint8_t> splits;
-  for (int i = 0; i < 3; ++i)
+  for (size_t i = 0; i < 3; ++i)
     splits.insert(splits.end(), static_cast<size_t>(counts[i]), static_cast<uint8_t>(i));
   if (!drawn) return splits;
   std::vector<uint8_t> shuffled(splits.size());
@@ -78,7 +79,6 @@ std::vector<uint8_t> splits_of(const int64_t (&counts)[3], bool drawn, uint64_t 
 
 void prepare_listops(const PrepareOptions& options) {
   refuse_other_options(options, "listops", {"lengths", seed_if(options.source.empty())});
-  const int64_t given[] = {options.train, options.dev, options.test};
   Manifest manifest;
   manifest.task = "listops";
   manifest.vocabulary = kTokens.size();
@@ -86,20 +86,13 @@ void prepare_listops(const PrepareOptions& options) {
   if (!options.source.empty()) return prepare_from_tsv(options, manifest);
 
   const TreeOptions tree = tree_options(options);
-  int64_t counts[3], total = 0;
+  const std::array<int64_t, 3> counts = split_counts(options, kDefaults, 100'000'000);
+  const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
   manifest.source = "generated";
   const bool drawn = tree.min_length < kRepeating;
   manifest.generator = drawn ? "listops/2" : "listops/1";
   manifest.options = {{"seed", options.seed}};
-  for (int i = 0; i < 3; ++i) {
-    counts[i] = given[i] < 0 ? kDefaults[i] : given[i];
-    if (counts[i] == 0 || counts[i] > 100'000'000) {
-      throw UsageError(std::string("--") + kSplits[i] + " should be from 1 to 100000000, not " +
-                       std::to_string(counts[i]));
-    }
-    total += counts[i];
-    manifest.options[kSplits[i]] = counts[i];
-  }
+  for (size_t i = 0; i < 3; ++i) manifest.options[kSplits[i]] = counts[i];
   manifest.options["min_length"] = tree.min_length;
   manifest.options["max_length"] = tree.max_length;
   manifest.options["max_depth"] = tree.max_depth;

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string_view>
 
+#include "attention_variants/base/text.h"
 #include "lra/data/reading.h"
 #include "lra/tasks/mqar/mqar.h"
 
@@ -128,12 +129,9 @@ void prepare(const PrepareOptions& given) {
 std::vector<Segment> parse_segments(const std::string& text, const std::string& name, bool counted,
                                     int64_t passes) {
   std::vector<Segment> segments;
-  for (size_t begin = 0; begin <= text.size();) {
-    const size_t end = std::min(text.find(',', begin), text.size());
-    segments.push_back(
-        parse_segment(std::string_view(text).substr(begin, end - begin), name, counted));
+  for (const std::string& piece : split_at_commas(text)) {
+    segments.push_back(parse_segment(piece, name, counted));
     check_size(segments.back(), passes);
-    begin = end + 1;
   }
   return segments;
 }

@@ -1,6 +1,9 @@
 // The tasks pathfinder and pathx: preparation and registration. See pathfinder.h.
 #include <fmt/format.h>
 
+#include <array>
+#include <numeric>
+
 #include "lra/data/reading.h"
 #include "lra/data/task.h"
 #include "lra/tasks/pathfinder/pathfinder.h"
@@ -32,10 +35,9 @@ Chosen chosen(const PrepareOptions& options, const Kind& kind) {
   return result;
 }
 
-constexpr int64_t kDefaults[] = {160'000, 20'000, 20'000};
+constexpr std::array<int64_t, 3> kDefaults = {160'000, 20'000, 20'000};
 
 void prepare(const PrepareOptions& options, const Kind& kind) {
-  const int64_t given[] = {options.train, options.dev, options.test};
   const auto [resolution, difficulty] = chosen(options, kind);
   GenerateOptions generator{.config = config(resolution, difficulty),
                             .seed = options.seed,
@@ -62,29 +64,22 @@ void prepare(const PrepareOptions& options, const Kind& kind) {
     return;
   }
 
-  int64_t counts[3];
+  const std::array<int64_t, 3> counts = split_counts(options, kDefaults, 10'000'000);
+  generator.count = std::accumulate(counts.begin(), counts.end(), int64_t{0});
   manifest.source = "generated";
   manifest.generator = "pathfinder/1";
   manifest.options["seed"] = options.seed;
-  for (int i = 0; i < 3; ++i) {
-    counts[i] = given[i] < 0 ? kDefaults[i] : given[i];
-    if (counts[i] == 0 || counts[i] > 10'000'000) {
-      throw UsageError(std::string("--") + kSplits[i] + " should be from 1 to 10000000, not " +
-                       std::to_string(counts[i]));
-    }
-    generator.count += counts[i];
-    manifest.options[kSplits[i]] = counts[i];
-  }
+  for (size_t i = 0; i < 3; ++i) manifest.options[kSplits[i]] = counts[i];
   if (already_prepared(options.out, manifest)) return;
   check_memory(generator.count * resolution * resolution,
                fmt::format("{} images of {} x {} pixels", generator.count, resolution, resolution));
 
   std::map<std::string, SplitWriter> splits;
-  for (int i = 0; i < 3; ++i) splits[kSplits[i]].reserve(counts[i] * resolution * resolution);
+  for (size_t i = 0; i < 3; ++i) splits[kSplits[i]].reserve(counts[i] * resolution * resolution);
   if (options.progress) {
     generator.progress = [&](int64_t done) { options.progress(done, generator.count, "generate"); };
   }
-  int split = 0;
+  size_t split = 0;
   generate(generator, [&](const Image& image) {
     while (splits[kSplits[split]].size() == counts[split]) ++split;
     splits[kSplits[split]].tokens(image.pixels);
