@@ -24,12 +24,6 @@ std::vector<std::string>& names_taken() {
   return names;
 }
 
-std::string trimmed(const std::string& text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
 [[noreturn]] void malformed(const std::string& text, const std::string& problem,
                             const std::string& form = "name or name[key=value,...]") {
   throw UsageError(fmt::format("attention '{}': {}; write {}", text, problem, form));
@@ -48,7 +42,7 @@ bool needs_file(const AttentionEntry& entry) {
 // What is written otherwise elsewhere, and what to write here.
 void check_form(const std::string& text) {
   const size_t end = text.find_first_of("[:");
-  const std::string name = trimmed(text.substr(0, end));
+  const std::string name(strip(text.substr(0, end)));
   if (registry().contains(name)) return;
   const size_t open = name.find('(');
   if (open != std::string::npos) {
@@ -263,15 +257,14 @@ namespace {
 void parse_options(const std::string& text, size_t open, AttentionSpec& spec) {
   if (text.back() != ']') malformed(text, "the closing ']' is missing");
   const std::string inside = text.substr(open + 1, text.size() - open - 2);
-  if (trimmed(inside).empty()) malformed(text, "the brackets are empty");
+  if (strip(inside).empty()) malformed(text, "the brackets are empty");
   for (const std::string& piece : split_at_commas(inside)) {
     const auto equals = piece.find('=');
     if (equals == std::string::npos)
-      malformed(text, fmt::format("'{}' is no key=value", trimmed(piece)));
-    const std::string key = trimmed(piece.substr(0, equals)),
-                      value = trimmed(piece.substr(equals + 1));
+      malformed(text, fmt::format("'{}' is no key=value", strip(piece)));
+    const std::string key(strip(piece.substr(0, equals))), value(strip(piece.substr(equals + 1)));
     if (key.empty() || value.empty())
-      malformed(text, fmt::format("'{}' is no key=value", trimmed(piece)));
+      malformed(text, fmt::format("'{}' is no key=value", strip(piece)));
     if (spec.options.contains(key)) malformed(text, fmt::format("key '{}' is given twice", key));
     spec.options[key] = value_from_text(value);
   }
@@ -287,8 +280,8 @@ void parse_file(const std::string& text, size_t colon, AttentionSpec& spec) {
                                                    ":FILE.py:CLASS[key=value,...]"
                                              : ":FILE");
   const auto open = has_class ? text.find('[', colon) : std::string::npos;
-  const std::string named =
-      trimmed(text.substr(colon + 1, open == std::string::npos ? open : open - colon - 1));
+  const std::string named(
+      strip(text.substr(colon + 1, open == std::string::npos ? open : open - colon - 1)));
   if (spec.name.empty() || named.empty()) malformed(text, "the name or the file is missing", form);
   // They would part the names of a list.
   if (named.find_first_of(",[]") != std::string::npos)
@@ -306,16 +299,16 @@ void parse_file(const std::string& text, size_t colon, AttentionSpec& spec) {
 }  // namespace
 
 AttentionSpec parse_attention(const std::string& given) {
-  const std::string text = trimmed(given);
+  const std::string text(strip(given));
   check_form(text);
   const auto open = text.find('['), colon = text.find(':');
   AttentionSpec spec;
   if (colon < open) {
-    spec.name = trimmed(text.substr(0, colon));
+    spec.name = strip(text.substr(0, colon));
     parse_file(text, colon, spec);
     return spec;
   }
-  spec.name = trimmed(text.substr(0, open));
+  spec.name = strip(text.substr(0, open));
   if (spec.name.empty()) malformed(text, "the name is missing");
   if (open == std::string::npos) {
     if (text.find(']') != std::string::npos) malformed(text, "']' without '['");
@@ -328,7 +321,7 @@ AttentionSpec parse_attention(const std::string& given) {
 std::vector<AttentionSpec> parse_attentions(const std::string& text) {
   std::vector<AttentionSpec> specs;
   for (const std::string& piece : split_at_commas(text)) {
-    if (trimmed(piece).empty()) {
+    if (strip(piece).empty()) {
       throw UsageError(fmt::format(
           "attentions '{}': a name is missing between commas; write a,b[key=value],c", text));
     }

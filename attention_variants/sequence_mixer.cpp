@@ -1,4 +1,5 @@
 #include "attention_variants/sequence_mixer.h"
+#include "attention_variants/ops/autocast.h"
 
 #include <ATen/autocast_mode.h>
 #include <fmt/format.h>
@@ -27,7 +28,7 @@ GatedRows SequenceMixer::forward_gated(const torch::Tensor& x, const torch::Tens
   const auto filled = [&](const torch::Tensor& given) {
     return whole ? given : given.masked_fill(padded, 0);
   };
-  const auto type = x.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+  const auto type = ops::wide_type(x.scalar_type());
   const torch::Tensor rows = filled(x).to(type);
   const GatedRows mixed = mix(rows, mask);
   check_attention_result(mixed.y, rows, x.sizes());

@@ -11,7 +11,6 @@
 #include "attention_variants/contract/trial.h"
 #include "attention_variants/contract/types.h"
 #include "attention_variants/ops/autocast.h"
-#include "embedded_variants.h"
 
 namespace lra::contract {
 namespace {
@@ -189,11 +188,7 @@ const Clause& find_clause(const std::string& name) {
 }  // namespace
 
 bool is_own(const std::string& attention) {
-  const AttentionEntry& entry = attention_entry(attention);
-  const bool made_from_file = entry.default_options.value("file", "-").empty();
-  const bool built_in =
-      std::ranges::count(embedded_variants, attention) > 0 || !entry.info.released_form_of.empty();
-  return made_from_file || !built_in;
+  return !attention_entry(attention).source_sha256.empty() || !runs_by_name(attention);
 }
 
 ContractSubject contract_subject(const AttentionSpec& spec) {

@@ -31,6 +31,12 @@ class AutocastScope {
 /// (c10::impl::ExcludeDispatchKeyGuard), as attentions do that compute in float32.
 bool under_autocast(torch::DeviceType device);
 
+/// What scores, sums and softmaxes of such numbers are computed in: float64 of float64, else
+/// float32.
+inline torch::ScalarType wide_type(torch::ScalarType type) {
+  return type == torch::kDouble ? torch::kDouble : torch::kFloat;
+}
+
 /// In which type results of products of x are: that of x, or autocast's.
 torch::ScalarType product_type(const torch::Tensor& x);
 

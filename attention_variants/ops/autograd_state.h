@@ -1,10 +1,10 @@
 // What an operator was told in its forward pass, kept for its backward pass.
 #pragma once
 
+#include <algorithm>
 #include <utility>
 
 #include "attention_variants/base/error.h"
-
 #include "attention_variants/torch.h"
 
 namespace lra::ops {
@@ -20,6 +20,12 @@ template <class Settings>
 void save_settings(torch::autograd::AutogradContext& context, Settings settings) {
   context.saved_data["settings"] = c10::IValue::make_capsule(
       c10::make_intrusive<detail::SavedState<Settings>>(std::move(settings)));
+}
+
+/// Whether autograd will want a backward pass of an operator of these.
+inline bool is_differentiated(at::TensorList given) {
+  return torch::GradMode::is_enabled() &&
+         std::ranges::any_of(given, [](const torch::Tensor& t) { return t.requires_grad(); });
 }
 
 /// For the backward pass of an operator that is differentiable once: throws Error where that pass

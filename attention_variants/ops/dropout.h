@@ -91,7 +91,6 @@ class SeedTape {
   /// Draws a number of LibTorch's default CPU generator for each place that was given, in their
   /// order, as the dropouts would themselves; the device is not waited for.
   void draw();
-  int64_t count() const { return count_; }
   /// Keeps a tensor that the recording reads, as long as this.
   void keep(torch::Tensor read) { kept_.push_back(std::move(read)); }
 

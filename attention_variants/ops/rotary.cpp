@@ -1,4 +1,5 @@
 #include "attention_variants/ops/rotary.h"
+#include "attention_variants/ops/autocast.h"
 
 #include <cmath>
 
@@ -9,7 +10,7 @@ torch::Tensor rotate(const torch::Tensor& x, double base, int64_t first) {
               "rotary positions turn [B,H,N,d] with an even d by a base above 0, not ", x.sizes(),
               " by ", base);
   const int64_t length = x.size(2), width = x.size(3);
-  const auto type = x.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+  const auto type = wide_type(x.scalar_type());
   // In float64: the angles reach the length, and float32 has no digits left for their fractions.
   // On x's device: a table from the host would keep steps from being recorded as a graph.
   const auto wide = x.options().dtype(torch::kDouble);

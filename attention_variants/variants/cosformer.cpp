@@ -6,6 +6,7 @@
 // memory.
 #include <numbers>
 
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/linear_attention.h"
 #include "attention_variants/projected_attention.h"
 #include "attention_variants/registry.h"
@@ -23,8 +24,7 @@ struct CosformerOptions {
 // sin and cos of πi/2M: mask [B,N] -> [B,N,2], at least in float32: bfloat16 does not count beyond
 // 256, nor tell neighbours apart.
 torch::Tensor phases(const torch::Tensor& mask, torch::ScalarType type) {
-  const torch::Tensor rank =
-      mask.cumsum(1, type == torch::kDouble ? torch::kDouble : torch::kFloat);
+  const torch::Tensor rank = mask.cumsum(1, ops::wide_type(type));
   const torch::Tensor count = rank.narrow(1, mask.size(1) - 1, 1).clamp_min(1);  // M [B,1]
   const torch::Tensor angle = rank / count * (std::numbers::pi / 2);
   return torch::stack({angle.sin(), angle.cos()}, -1);

@@ -9,7 +9,6 @@
 #include "attention_variants/ops/diagonal_scan.h"
 #include "attention_variants/registry.h"
 #include "attention_variants/sequence_mixer.h"
-#include "attention_variants/state_space/discretise.h"
 
 namespace lra {
 namespace {

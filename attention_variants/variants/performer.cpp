@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 
 #include "attention_variants/forward_count.h"
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/linear_attention.h"
 #include "attention_variants/projected_attention.h"
 #include "attention_variants/registry.h"
@@ -95,7 +96,7 @@ class PerformerAttention : public ProjectedAttention {
     redraw();
     // A fresh tensor: autograd keeps it, and the next redraw leaves it alone. m^-½ is left out: it
     // cancels.
-    const auto type = q.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+    const auto type = ops::wide_type(q.scalar_type());
     return ops::linear_attention(context_.kernels,
                                  {q, k, v, mask, projection_.to(type) * scale(), linear_options()});
   }

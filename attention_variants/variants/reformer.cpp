@@ -23,9 +23,9 @@
 #include <fmt/ranges.h>
 
 #include "attention_variants/forward_count.h"
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/lsh_attention.h"
 #include "attention_variants/ops/padding.h"
-#include "attention_variants/ops/reference/lsh_attention.h"
 #include "attention_variants/projected_attention.h"
 #include "attention_variants/registry.h"
 
@@ -156,7 +156,7 @@ class ReformerAttention : public ProjectedAttention {
     const std::vector<int64_t> sizes = {x.size(1), x.size(3), settings.rounds,
                                         rotation_width(settings)};
     return rotation_table(sizes, x.device())
-        .to(ops::reference::lsh_wide_type(x))
+        .to(ops::wide_type(x.scalar_type()))
         .permute({0, 2, 3, 1})
         .contiguous();
   }

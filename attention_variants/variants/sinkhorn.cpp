@@ -23,6 +23,7 @@
 
 #include <fmt/format.h>
 
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/account.h"
 #include "attention_variants/projected_attention.h"
@@ -179,7 +180,7 @@ class SinkhornAttention : public ProjectedAttention {
   // that stand in for block i. At least float32 whatever the type of the rest: its errors would be
   // those of whole blocks.
   torch::Tensor mixing(const torch::Tensor& k) const {
-    const auto type = k.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+    const auto type = ops::wide_type(k.scalar_type());
     const int64_t n = k.size(1);
     const torch::Tensor sums = k.sum(2, /*keepdim=*/false, type);  // [B*H,n,d]
     torch::Tensor logits = torch::matmul(sums, sort_->weight.narrow(1, 0, n).to(type)) +

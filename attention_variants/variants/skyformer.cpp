@@ -14,6 +14,7 @@
 #include <mutex>
 
 #include "attention_variants/forward_count.h"
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/iterative_inverse.h"
 #include "attention_variants/projected_attention.h"
@@ -87,7 +88,7 @@ class SkyformerAttention : public ProjectedAttention {
     // The exponents and the inverse lose the result in bfloat16. Autocast would bring their
     // products back to it.
     const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-    const auto type = q.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+    const auto type = ops::wide_type(q.scalar_type());
     const torch::Tensor absent =
         torch::cat({mask, mask}, 1).logical_not().unsqueeze(1);  // [B,1,2N]
     const double scale = std::pow(static_cast<double>(width), -0.25);

@@ -17,9 +17,9 @@ struct LabelledTokens {
   std::vector<uint16_t> tokens;
   std::vector<int32_t> labels;  // of each token; -1 = none
 
-  /// `length` tokens, all `id`, without labels.
-  explicit LabelledTokens(int64_t length, uint16_t id = 0)
-      : tokens(static_cast<size_t>(length), id), labels(static_cast<size_t>(length), -1) {}
+  /// `length` tokens, all 0, without labels.
+  explicit LabelledTokens(int64_t length)
+      : tokens(static_cast<size_t>(length)), labels(static_cast<size_t>(length), -1) {}
   void set(int64_t position, uint16_t id) { tokens.at(static_cast<size_t>(position)) = id; }
   void label(int64_t position, int32_t label) { labels.at(static_cast<size_t>(position)) = label; }
 };

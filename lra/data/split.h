@@ -19,8 +19,7 @@ class Split {
   Split() = default;
   /// Opens and checks one split file (offsets ascending, labels below `classes`, at least one of a
   /// sample, ids below `vocabulary`); throws Error that names the file.
-  Split(const std::filesystem::path& path, int64_t inputs, int64_t classes,
-        int64_t vocabulary = 65536);
+  Split(const std::filesystem::path& path, int64_t inputs, int64_t classes, int64_t vocabulary);
 
   int64_t size() const { return count_; }
   int64_t inputs() const { return inputs_; }

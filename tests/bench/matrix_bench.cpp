@@ -140,40 +140,40 @@ BenchWork convolution_work(int64_t n, Kernels kernels) {
   };
   const auto convolve = [=](int64_t head, ops::cpu::Matrix between) {
     const ops::cpu::ConstMatrix values = ops::cpu::pad_tile(
-        rows_of(x, head), n, 0, n, kWidth, kTaps, ops::cpu::KernelOrder::no, between);
-    ops::cpu::add_convolution(conv_weight(weight, head), kTaps, ops::cpu::KernelOrder::no, values,
-                              n, kWidth, ops::cpu::mutable_head_rows(out, 0, head));
+        rows_of(x, head), n, 0, n, kWidth, kTaps, ops::cpu::KernelOrder::as_given, between);
+    ops::cpu::add_convolution(conv_weight(weight, head), kTaps, ops::cpu::KernelOrder::as_given,
+                              values, n, kWidth, ops::cpu::mutable_head_rows(out, 0, head));
     return values;
   };
-  return {.forward =
-              [=] {
-                ops::cpu::parallel_for_items(kHeads, ops::cpu::bytes_of<ConvolutionBenchScratch>(n),
-                                             [&](int64_t head, ops::cpu::Arena& arena) {
-                                               convolve(head,
-                                                        ConvolutionBenchScratch(n, arena).values);
-                                             });
-              },
-          .training =
-              [=] {
-                ops::cpu::parallel_for_items(
-                    kHeads, ops::cpu::bytes_of<ConvolutionBenchScratch>(n),
-                    [&](int64_t head, ops::cpu::Arena& arena) {
-                      const auto [own_values, own_given, sums] = ConvolutionBenchScratch(n, arena);
-                      const ops::cpu::ConstMatrix values = convolve(head, own_values),
-                                                  given = ops::cpu::pad_tile(
-                                                      rows_of(gradient, head), n, 0, n, kWidth,
-                                                      kTaps, ops::cpu::KernelOrder::yes, own_given);
-                      ops::cpu::add_convolution(conv_weight(weight, head), kTaps,
-                                                ops::cpu::KernelOrder::yes, given, n, kWidth,
-                                                ops::cpu::mutable_head_rows(grad_x, 0, head));
-                      std::fill(sums.data, sums.data + sums.count, 0.0F);
-                      ops::cpu::add_conv_weight_grad(given.from(ops::cpu::pad_after(kTaps)), values,
-                                                     kTaps, n, kWidth, sums.data);
-                      ops::cpu::tap_gradients(sums.data, kTaps, conv_weight(grad_weight, head));
-                    });
-              },
-          .flops = flops,
-          .least_bytes = static_cast<double>(2 * x.nbytes() + weight.nbytes())};
+  return {
+      .forward =
+          [=] {
+            ops::cpu::parallel_for_items(kHeads, ops::cpu::bytes_of<ConvolutionBenchScratch>(n),
+                                         [&](int64_t head, ops::cpu::Arena& arena) {
+                                           convolve(head, ConvolutionBenchScratch(n, arena).values);
+                                         });
+          },
+      .training =
+          [=] {
+            ops::cpu::parallel_for_items(
+                kHeads, ops::cpu::bytes_of<ConvolutionBenchScratch>(n),
+                [&](int64_t head, ops::cpu::Arena& arena) {
+                  const auto [own_values, own_given, sums] = ConvolutionBenchScratch(n, arena);
+                  const ops::cpu::ConstMatrix values = convolve(head, own_values),
+                                              given = ops::cpu::pad_tile(
+                                                  rows_of(gradient, head), n, 0, n, kWidth, kTaps,
+                                                  ops::cpu::KernelOrder::reversed, own_given);
+                  ops::cpu::add_convolution(conv_weight(weight, head), kTaps,
+                                            ops::cpu::KernelOrder::reversed, given, n, kWidth,
+                                            ops::cpu::mutable_head_rows(grad_x, 0, head));
+                  std::fill(sums.data, sums.data + sums.count, 0.0F);
+                  ops::cpu::add_conv_weight_grad(given.from(ops::cpu::pad_after(kTaps)), values,
+                                                 kTaps, n, kWidth, sums.data);
+                  ops::cpu::tap_gradients(sums.data, kTaps, conv_weight(grad_weight, head));
+                });
+          },
+      .flops = flops,
+      .least_bytes = static_cast<double>(2 * x.nbytes() + weight.nbytes())};
 }
 
 }  // namespace

@@ -208,10 +208,7 @@ bool takes(const Place& place, const DiagonalScanShape& shape) {
 torch::Tensor run(const DiagonalScanCall& call) {
   variable_list given = {call.u, call.transition, call.input, call.skip, call.output};
   if (call.output_back.defined()) given.push_back(call.output_back);
-  const bool differentiated =
-      torch::GradMode::is_enabled() &&
-      std::ranges::any_of(given, [](const torch::Tensor& t) { return t.requires_grad(); });
-  return DiagonalScan::apply(at::TensorList(given), differentiated);
+  return DiagonalScan::apply(at::TensorList(given), is_differentiated(given));
 }
 
 }  // namespace lra::ops::cpu

@@ -39,10 +39,7 @@ class HeadFunction : public torch::autograd::Function<HeadFunction<Op>> {
 
  public:
   static torch::Tensor call(const List& given, const Options& options) {
-    const bool differentiated =
-        torch::GradMode::is_enabled() &&
-        std::ranges::any_of(given, [](const torch::Tensor& t) { return t.requires_grad(); });
-    return HeadFunction::apply(at::TensorList(given), options, differentiated);
+    return HeadFunction::apply(at::TensorList(given), options, is_differentiated(given));
   }
 
   static torch::Tensor forward(Context* context, at::TensorList given, const Options& options,

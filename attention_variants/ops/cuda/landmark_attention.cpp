@@ -293,9 +293,7 @@ bool takes(const Place& place, const LandmarkShape& shape) {
 }
 
 torch::Tensor run(const LandmarkCall& call) {
-  const bool differentiated =
-      torch::GradMode::is_enabled() && (call.q.requires_grad() || call.k.requires_grad() ||
-                                        call.v.requires_grad() || call.conv_weight.requires_grad());
+  const bool differentiated = is_differentiated({call.q, call.k, call.v, call.conv_weight});
   return LandmarkFunction::apply(call.q, call.k, call.v, call.mask, call.conv_weight, call.options,
                                  differentiated);
 }

@@ -1,6 +1,6 @@
 #include "attention_variants/ops/cuda/kernels/heads/lsh_attention.h"
 
-#include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "attention_variants/ops/autograd_state.h"

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "attention_variants/base/error.h"
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/account.h"
 #include "attention_variants/ops/reference/depthwise_conv.h"
@@ -16,10 +17,6 @@ namespace lra::ops::reference {
 namespace {
 
 using NoAutocast = c10::impl::ExcludeDispatchKeyGuard;
-
-torch::ScalarType inverse_type(const torch::Tensor& x) {
-  return x.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
-}
 
 // Means over m segments of positions: x [B,H,N,d] -> [B,H,m,d]. The first m - N mod m segments have
 // ⌊N/m⌋ positions, the others one more.
@@ -46,7 +43,7 @@ Landmarks mean_landmarks(const torch::Tensor& q, const torch::Tensor& k,
   // The other rows are zero, so the mean over the tokens is the mean over all, by the share that
   // they are.
   const torch::Tensor share =
-      means(tokens.to(inverse_type(q)).unsqueeze(1).unsqueeze(-1), m);  // [B,1,m,1]
+      means(tokens.to(wide_type(q.scalar_type())).unsqueeze(1).unsqueeze(-1), m);  // [B,1,m,1]
   landmarks.real = share.squeeze(1).squeeze(-1).gt(0);
   const torch::Tensor divisor = share.masked_fill(share.eq(0), 1);
   landmarks.q = (landmarks.q / divisor).to(q.scalar_type());
@@ -98,7 +95,7 @@ Landmarks make_landmarks(const torch::Tensor& q, const torch::Tensor& k,
 
 torch::Tensor landmark_matrix(const Landmarks& landmarks) {
   const NoAutocast guard(c10::autocast_dispatch_keyset);
-  const auto type = inverse_type(landmarks.q);
+  const auto type = wide_type(landmarks.q.scalar_type());
   const double scale = 1 / std::sqrt(static_cast<double>(landmarks.q.size(-1)));
   const torch::Tensor scores =
       torch::matmul(landmarks.q.to(type) * scale, landmarks.k.to(type).transpose(-2, -1));

@@ -1,10 +1,11 @@
-#include "attention_variants/ops/reference/lsh_attention.h"
-
+// Attention among tokens that a hash puts near each other by LibTorch's operators: hashes and the
+// softmax are at least float32, products keep the type of x. Differentiable once.
 #include <algorithm>
 #include <cmath>
 #include <functional>
 #include <vector>
 
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/lsh_slab.h"
@@ -112,7 +113,7 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
     torch::Tensor product(const torch::Tensor& a, const torch::Tensor& b) {
       raw_ = like(raw_, {a.size(0), a.size(1), b.size(1)}, a.options());
       torch::bmm_out(raw_, a, b.transpose(1, 2));
-      return raw_.to(lsh_wide_type(a));
+      return raw_.to(wide_type(a.scalar_type()));
     }
 
    private:
@@ -137,7 +138,7 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
 
 // Keys such that x·k are the logits [B,H,L,d].
 torch::Tensor keys_of(const torch::Tensor& x, KeyScale scale) {
-  const torch::Tensor w = x.to(lsh_wide_type(x));
+  const torch::Tensor w = x.to(wide_type(x.scalar_type()));
   const double root = std::sqrt(static_cast<double>(x.size(-1)));
   if (scale == KeyScale::rms) {
     const torch::Tensor mean_square = w.square().mean(-1, /*keepdim=*/true);
@@ -152,7 +153,7 @@ torch::Tensor keys_of(const torch::Tensor& x, KeyScale scale) {
 torch::Tensor sorted_rounds(const torch::Tensor& x_given, const torch::Tensor& real,
                             const torch::Tensor& rotations, const LshOptions& settings) {
   const torch::NoGradGuard no_grad;
-  const torch::Tensor x = x_given.to(lsh_wide_type(x_given));
+  const torch::Tensor x = x_given.to(wide_type(x_given.scalar_type()));
   const torch::Tensor padded = real.logical_not().unsqueeze(1);  // [B,1,L]
   std::vector<torch::Tensor> rounds;
   for (int64_t round = 0; round < settings.rounds; ++round) {
@@ -182,10 +183,6 @@ int64_t padded_length(int64_t length, const LshOptions& settings) {
 
 }  // namespace
 
-torch::ScalarType lsh_wide_type(const torch::Tensor& x) {
-  return x.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
-}
-
 torch::Tensor run(const LshCall& call) {
   const auto& [x_given, v, mask, rotations, settings] = call;
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
@@ -200,11 +197,12 @@ torch::Tensor run(const LshCall& call) {
                                   ? torch::arange(length, mask.options().dtype(torch::kInt64))
                                         .expand({x.size(0), x.size(1), 1, length})
                                   : sorted_rounds(x, real, rotations, settings);  // [B,H,R,L]
-  const torch::Tensor bias = torch::zeros(real.sizes(), x.options().dtype(lsh_wide_type(x)))
-                                 .masked_fill_(real.logical_not(), kPaddedScore)
-                                 .unsqueeze(1)
-                                 .expand({-1, x.size(1), -1})
-                                 .unsqueeze(-1);  // [B,H,L,1]
+  const torch::Tensor bias =
+      torch::zeros(real.sizes(), x.options().dtype(wide_type(x.scalar_type())))
+          .masked_fill_(real.logical_not(), kPaddedScore)
+          .unsqueeze(1)
+          .expand({-1, x.size(1), -1})
+          .unsqueeze(-1);  // [B,H,L,1]
   const auto joined = [](const torch::Tensor& t) { return t.flatten(0, 1).contiguous(); };
   const torch::Tensor out =
       ChunkAttention::apply(joined(x), joined(keys_of(x, settings.key_scale)), joined(values),

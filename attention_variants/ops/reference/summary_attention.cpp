@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/blocks.h"
@@ -42,7 +43,7 @@ OwnBlock attend_to_own_block(const Blocks& in, int64_t batch, int64_t length,
           : column.gt(0).logical_and(column.lt(block - options.summary)).unsqueeze(0);  // [1,b]
   const torch::Tensor seen = in.real.unsqueeze(1).unsqueeze(1).logical_and(kept);  // [B*n,1,·,b]
   const double scale = 1 / std::sqrt(static_cast<double>(in.q.size(3)));
-  const auto type = in.q.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+  const auto type = wide_type(in.q.scalar_type());
   const torch::Tensor scores = torch::matmul(in.q * scale, in.k.transpose(-2, -1))
                                    .to(type)
                                    .masked_fill(seen.logical_not(), kAbsentLogit);

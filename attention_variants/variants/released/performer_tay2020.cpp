@@ -4,6 +4,7 @@
 // google-research/long-range-arena, lra_benchmarks/models/performer/performer_attention.py, lines
 // 163-197 and 262-309: the generalized kernel, deterministic, which the model's defaults choose. It
 // masks nothing; the protocol that chooses it does not either. Cost: O(N d²) time, O(N d) memory.
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/linear_attention.h"
 #include "attention_variants/projected_attention.h"
 #include "attention_variants/registry.h"
@@ -24,7 +25,7 @@ class PerformerTay2020 : public ProjectedAttention {
   torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                        const torch::Tensor& mask) override {
     check_attend_inputs(q, k, v, mask);
-    const auto type = q.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+    const auto type = ops::wide_type(q.scalar_type());
     return ops::linear_attention(
         context_.kernels,
         {q, k, v, mask, torch::eye(q.size(3), q.options().dtype(type)), linear_options()});

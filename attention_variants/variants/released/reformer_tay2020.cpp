@@ -16,6 +16,7 @@
 #include <mutex>
 
 #include "attention_variants/attention.h"
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/padding.h"
 #include "attention_variants/registry.h"
 #include "attention_variants/variants/released/jax_random.h"
@@ -83,7 +84,7 @@ class ReformerTay2020 : public Attention {
       return torch::cat({x, x.roll(1, 2)}, 3);
     };
     const torch::Tensor x = chunks(q), values = with_previous(chunks(v));
-    const auto type = q.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+    const auto type = ops::wide_type(q.scalar_type());
     const torch::Tensor weights = torch::softmax(
         torch::matmul(x * std::sqrt(static_cast<double>(d)), with_previous(x).transpose(-2, -1))
             .to(type),
@@ -132,7 +133,7 @@ class ReformerTay2020 : public Attention {
 
   // q [B,H,L,d] -> [B,H,L]: positions by (bucket, position).
   torch::Tensor sorted_positions(const torch::Tensor& q) {
-    const auto type = q.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+    const auto type = ops::wide_type(q.scalar_type());
     const torch::Tensor rotated =
         torch::matmul(q.to(type), rotations(q.size(3)).to(q.device(), type));  // [B,H,L,5]
     const torch::Tensor bucket = torch::cat({rotated, -rotated}, -1).argmax(-1);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/reference/blocks.h"
 
@@ -28,7 +29,7 @@ torch::Tensor masked_attention(const torch::Tensor& q, const torch::Tensor& k,
                                const torch::Tensor& v, const torch::Tensor& seen, double dropout,
                                bool training) {
   const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
-  const auto type = q.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+  const auto type = ops::wide_type(q.scalar_type());
   const torch::Tensor logits = torch::matmul(q * scale, k.transpose(-2, -1)).to(type);
   // Equal logits that keep the gradient, where nothing is seen.
   const torch::Tensor scores =

@@ -12,8 +12,6 @@ class StridedGroups {
   StridedGroups(int64_t whole, int64_t block)
       : whole_(whole), block_(block), count_(whole / block) {}
 
-  int64_t count() const { return count_; }
-
   /// x [B,H,N,d] -> [B,H,groups,block,d], zeros appended up to `whole`.
   torch::Tensor split(const torch::Tensor& x) const;
 

@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/blocks.h"
@@ -51,7 +52,7 @@ class SynthesizerTay2020 : public ProjectedAttention {
       return uniform ? x : ops::zero_padding(x, mask);
     };
     const torch::Tensor q = read(q_given), k = read(k_given), v = read(v_given);
-    const auto type = q.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+    const auto type = ops::wide_type(q.scalar_type());
     const double scale = 1 / std::sqrt(static_cast<double>(q.size(3)));
     const torch::Tensor bias = r_.narrow(1, 0, length).narrow(2, 0, length),  // [H,N,N]
         logits = torch::matmul(q * scale, k.transpose(-2, -1)).to(type) + bias.to(type),

@@ -2,6 +2,7 @@
 
 #include <ATen/autocast_mode.h>
 
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/feed_forward.h"
 
@@ -65,7 +66,7 @@ torch::Tensor drop(const ModelOptions& options, bool training, const torch::Tens
   if (options.dropout_kind == DropoutKind::plain || !training || options.dropout == 0)
     return ops::philox_dropout(x, options.dropout, training);
   // In float32 also for bfloat16: 1 / (1 - p) keeps its digits.
-  const auto type = x.scalar_type() == torch::kDouble ? torch::kDouble : torch::kFloat;
+  const auto type = ops::wide_type(x.scalar_type());
   const torch::Tensor kept = ops::philox_dropout(
       torch::ones({x.size(0), 1, x.size(2)}, x.options().dtype(type).requires_grad(false)),
       options.dropout, training);

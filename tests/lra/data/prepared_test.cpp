@@ -368,7 +368,7 @@ TEST_F(Prepared, BadSplitsAreRefusedByName) {
   EXPECT_EQ(split_error(tokens, offsets.view({2, 1}), labels),
             file + ": 'offsets' should be a list of Long, not Long of 2 dimensions");
   write_tensors(dev_, {{{"tokens", tokens}}, {}});
-  EXPECT_EQ(error_text([&] { Split(dev_, 1, 3); }),
+  EXPECT_EQ(error_text([&] { Split(dev_, 1, 3, 65536); }),
             file + " has no tensor 'offsets': no split file");
 }
 

@@ -183,13 +183,13 @@ int64_t pad_before(int64_t kernel) { return kernels().pad_before(kernel); }
 int64_t pad_after(int64_t kernel) { return kernels().pad_after(kernel); }
 
 ConstMatrix pad_tile(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
-                     int64_t kernel, KernelOrder transposed, Matrix copy) {
-  return kernels().pad_tile(x, length, begin, rows, width, kernel, transposed, copy);
+                     int64_t kernel, KernelOrder order, Matrix copy) {
+  return kernels().pad_tile(x, length, begin, rows, width, kernel, order, copy);
 }
 
-void add_convolution(const float* conv_weight, int64_t kernel, KernelOrder transposed,
+void add_convolution(const float* conv_weight, int64_t kernel, KernelOrder order,
                      ConstMatrix laid_out, int64_t rows, int64_t width, Matrix out) {
-  kernels().add_convolution(conv_weight, kernel, transposed, laid_out, rows, width, out);
+  kernels().add_convolution(conv_weight, kernel, order, laid_out, rows, width, out);
 }
 
 void add_conv_weight_grad(ConstMatrix gradient, ConstMatrix laid_out, int64_t kernel, int64_t rows,

@@ -113,8 +113,8 @@ void read_out(const NystromShape& shape, const NystromInputs& in, const Tokens& 
     attend_small_kv(tiles(shape, rows), tokens.q.from(begin), saved.k, scratch.x, saved.bias,
                     out.from(begin), saved.top + begin, saved.inverse + begin, arena);
     const ConstMatrix values = pad_tile(tokens.v, tokens.extent.length, begin, rows, shape.depth,
-                                        shape.kernel, KernelOrder::no, v_tile);
-    add_convolution(in.conv_weight, shape.kernel, KernelOrder::no, values, rows, shape.depth,
+                                        shape.kernel, KernelOrder::as_given, v_tile);
+    add_convolution(in.conv_weight, shape.kernel, KernelOrder::as_given, values, rows, shape.depth,
                     out.from(begin));
   }
 }
@@ -159,10 +159,10 @@ void values_backward(const NystromShape& shape, const NystromInputs& in, const T
                          mask_from(tokens.mask, begin), saved.bv, saved.b, scratch.x, grad_q,
                          grad.k.from(begin), grad.v.from(begin), Gradient::write, arena);
     const ConstMatrix values = pad_tile(tokens.v, length, begin, rows, d, shape.kernel,
-                                        KernelOrder::no, own.v_tile),
-                      given = pad_tile(g, length, begin, rows, d, shape.kernel, KernelOrder::yes,
-                                       own.g_tile);
-    add_convolution(in.conv_weight, shape.kernel, KernelOrder::yes, given, rows, d,
+                                        KernelOrder::as_given, own.v_tile),
+                      given = pad_tile(g, length, begin, rows, d, shape.kernel,
+                                       KernelOrder::reversed, own.g_tile);
+    add_convolution(in.conv_weight, shape.kernel, KernelOrder::reversed, given, rows, d,
                     grad.v.from(begin));
     add_conv_weight_grad(given.from(pad_after(shape.kernel)), values, shape.kernel, rows, d, taps);
   }

@@ -10,17 +10,7 @@ namespace {
 
 constexpr int64_t kMostColumns = ConvWeightSums::kParts;
 
-// Calls body(Columns, first column) for all columns of `width`, kWidth at a time while there are.
-template <int64_t kWidth, class Body>
-LRA_INLINE void for_columns(int64_t width, const Body& body) {
-  int64_t c = 0;
-  for (; c + kWidth <= width; c += kWidth) body(Simd<kWidth>(), c);
-  for (; c + 4 <= width; c += 4) body(Simd<4>(), c);
-  for (; c < width; ++c) body(Simd<1>(), c);
-}
-
 // to [count,width]: rows of x [length,width] from `first` on, and zeros where it has none.
-template <int64_t kWidth>
 LRA_INLINE void lay_out_from(int64_t first, ConstMatrix x, int64_t length, int64_t count,
                              int64_t width, Matrix to) {
   for (int64_t t = 0; t < count; ++t) {
@@ -31,7 +21,7 @@ LRA_INLINE void lay_out_from(int64_t first, ConstMatrix x, int64_t length, int64
       continue;
     }
     prefetch_rows(x, from + kRowsAhead, 1, width);
-    for_columns<kWidth>(
+    for_columns(
         width, [&](auto columns, int64_t c) __attribute__((always_inline)) {
           columns.at(row + c) = columns.at(x[from] + c);
         });
@@ -75,10 +65,9 @@ LRA_INLINE void convolve_columns(Taps conv_weight, int64_t kernel, ConstMatrix x
   }
 }
 
-template <int64_t kWidth>
 LRA_INLINE void convolve_all(Taps conv_weight, int64_t kernel, ConstMatrix x, int64_t rows,
                              int64_t width, Matrix out) {
-  for_columns<kWidth>(
+  for_columns(
       width, [&](auto columns, int64_t c) __attribute__((always_inline)) {
         convolve_columns<decltype(columns)>(conv_weight, kernel, {x.data + c, x.stride}, rows,
                                             {out.data + c, out.stride});
@@ -103,11 +92,11 @@ LRA_INLINE void correlate(ConstMatrix gradient, ConstMatrix x, int64_t rows, flo
 
 // The same for a number of taps known when it runs, at most kCount.
 template <class C, int64_t kCount>
-LRA_INLINE void correlate_rest(int64_t conv_weight, ConstMatrix gradient, ConstMatrix x,
-                               int64_t rows, float* sums) {
+LRA_INLINE void correlate_rest(int64_t taps, ConstMatrix gradient, ConstMatrix x, int64_t rows,
+                               float* sums) {
   if constexpr (kCount > 0) {
-    if (conv_weight == kCount) return correlate<C, kCount>(gradient, x, rows, sums);
-    correlate_rest<C, kCount - 1>(conv_weight, gradient, x, rows, sums);
+    if (taps == kCount) return correlate<C, kCount>(gradient, x, rows, sums);
+    correlate_rest<C, kCount - 1>(taps, gradient, x, rows, sums);
   }
 }
 
@@ -120,10 +109,9 @@ LRA_INLINE void correlate_columns(ConstMatrix gradient, ConstMatrix x, int64_t k
   }
 }
 
-template <int64_t kWidth>
 LRA_INLINE void correlate_all(ConstMatrix gradient, ConstMatrix x, int64_t kernel, int64_t rows,
                               int64_t width, float* sums) {
-  for_columns<kWidth>(
+  for_columns(
       width, [&](auto columns, int64_t c) __attribute__((always_inline)) {
         correlate_columns<decltype(columns)>({gradient.data + c, gradient.stride},
                                              {x.data + c, x.stride}, kernel, rows, sums);
@@ -136,25 +124,25 @@ int64_t pad_before(int64_t kernel) { return kernel > 0 ? (kernel - 1) / 2 : 0; }
 int64_t pad_after(int64_t kernel) { return kernel / 2; }
 
 ConstMatrix pad_tile(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
-                     int64_t kernel, KernelOrder transposed, Matrix copy) {
-  const int64_t before = transposed == KernelOrder::yes ? pad_after(kernel) : pad_before(kernel),
+                     int64_t kernel, KernelOrder order, Matrix copy) {
+  const int64_t before = order == KernelOrder::reversed ? pad_after(kernel) : pad_before(kernel),
                 first = begin - before, count = rows + pad_before(kernel) + pad_after(kernel);
   if (first >= 0 && first + count <= length) return x.from(first);
-  lay_out_from<kSimdWidth>(first, x, length, count, width, copy);
+  lay_out_from(first, x, length, count, width, copy);
   return copy;
 }
 
-void add_convolution(const float* conv_weight, int64_t kernel, KernelOrder transposed,
+void add_convolution(const float* conv_weight, int64_t kernel, KernelOrder order,
                      ConstMatrix laid_out, int64_t rows, int64_t width, Matrix out) {
   if (kernel == 0) return;
   const Taps in_order =
-      transposed == KernelOrder::yes ? Taps{conv_weight + kernel - 1, -1} : Taps{conv_weight, 1};
-  convolve_all<kSimdWidth>(in_order, kernel, laid_out, rows, width, out);
+      order == KernelOrder::reversed ? Taps{conv_weight + kernel - 1, -1} : Taps{conv_weight, 1};
+  convolve_all(in_order, kernel, laid_out, rows, width, out);
 }
 
 void add_conv_weight_grad(ConstMatrix gradient, ConstMatrix laid_out, int64_t kernel, int64_t rows,
                           int64_t width, float* sums) {
-  correlate_all<kSimdWidth>(gradient, laid_out, kernel, rows, width, sums);
+  correlate_all(gradient, laid_out, kernel, rows, width, sums);
 }
 
 void tap_gradients(const float* sums, int64_t kernel, float* grad_taps) {

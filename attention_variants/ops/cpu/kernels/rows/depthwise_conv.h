@@ -1,5 +1,5 @@
 // Depthwise convolution over the positions of one head, a tile at a time that is laid out with the
-// rows beside it: result[t] = Σ_j taps[j] x[t + j - lead(K)].
+// rows beside it: result[t] = Σ_j taps[j] x[t + j - pad_before(K)].
 #pragma once
 
 #include <cstdint>
@@ -9,8 +9,8 @@
 
 namespace lra::ops::cpu {
 
-/// Whether taps are taken from the last to the first, and lead and trail exchanged.
-enum class KernelOrder { no, yes };
+/// How taps are taken; from the last to the first pad_before() and pad_after() are exchanged, too.
+enum class KernelOrder { as_given, reversed };
 
 /// Rows that the rows of a tile read beside their own.
 LRA_INLINE int64_t pad_rows(int64_t kernel) { return kernel > 0 ? kernel - 1 : 0; }
@@ -33,14 +33,14 @@ namespace lra::ops::LRA_KERNELS {
 int64_t pad_before(int64_t kernel);
 int64_t pad_after(int64_t kernel);
 
-/// [lead + rows + trail, width]: rows [begin - lead, begin + rows + trail) of x [length,width],
+/// [before + rows + after, width]: rows [begin - before, begin + rows + after) of x [length,width],
 /// and zeros where it has none: in x, or where it has not all of them in `copy`.
 ConstMatrix pad_tile(ConstMatrix x, int64_t length, int64_t begin, int64_t rows, int64_t width,
-                     int64_t kernel, KernelOrder transposed, Matrix copy);
+                     int64_t kernel, KernelOrder order, Matrix copy);
 
-/// out [rows,width] += the convolution of what pad_tile() made. Turned, of the result's gradient:
+/// out [rows,width] += the convolution of what pad_tile() made. Reversed, of the result's gradient:
 /// the input's gradient.
-void add_convolution(const float* conv_weight, int64_t kernel, KernelOrder transposed,
+void add_convolution(const float* conv_weight, int64_t kernel, KernelOrder order,
                      ConstMatrix laid_out, int64_t rows, int64_t width, Matrix out);
 
 /// sums, of ConvWeightSums, += those of the rows of a result's gradient [rows,width] and of what
