@@ -170,7 +170,7 @@ void add_list_command(CLI::App& app) {
   auto form = std::make_shared<AttentionsForm>();
   auto* as_json = attentions->add_flag("--json", form->json, "As JSON");
   auto* as_markdown =
-      attentions->add_flag("--markdown", form->markdown, "As docs/attentions.md holds it")
+      attentions->add_flag("--markdown", form->markdown, "As Markdown; with --try as docs/attentions.md holds it")
           ->excludes(as_json);
   auto* tried =
       attentions->add_flag("--try", form->tried,

@@ -5,7 +5,7 @@
 namespace lra {
 namespace {
 
-constexpr const char* kMore = "It takes the options of lra suite too";
+constexpr const char* kMore = "It takes the options of lra suite too, but ";
 
 // What the cells are.
 void add_suite_cell_options(CLI::App& command, SuiteOptions& options) {
@@ -112,7 +112,7 @@ void add_suite_options(CLI::App& command, SuiteOptions& options) {
 }
 
 void add_plan_options(CLI::App& command, SuiteOptions& options) {
-  command.footer(kMore);
+  command.footer(std::string(kMore) + "--only");
   command.add_flag(
       "--probe", options.probe,
       "Measure some training steps of what nothing is known of (seconds a recipe), into "
@@ -130,7 +130,7 @@ void add_status_options(CLI::App& command, SuiteOptions& options) {
 
 void add_submit_options(CLI::App& command, SuiteOptions& options) {
   suite::SlurmOptions& cluster = options.cluster;
-  command.footer(kMore);
+  command.footer(std::string(kMore) + "--jobs and --devices");
   command.add_flag("--slurm", options.slurm, "To Slurm, as job arrays");
   command.add_flag("--dry-run", options.dry_run, "Print the scripts; write and submit nothing");
   command.add_option("--partition", cluster.partition, "As sbatch takes it");
