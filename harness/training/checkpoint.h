@@ -13,6 +13,9 @@
 
 namespace lra {
 
+/// Of TrainState::waited_seconds, where the system does not tell.
+inline constexpr double kNotMeasured = -1;
+
 /// What a run is at, besides tensors.
 struct TrainState {
   int64_t step = 0;        // steps done; also the position in the training stream
@@ -23,7 +26,7 @@ struct TrainState {
   double seconds = 0;                // of training so far, all tries together
   double train_seconds = 0;          // of these, in training steps
   int64_t peak_bytes = 0, evaluation_peak_bytes = 0;
-  double waited_seconds = 0;  // of its threads, ready to run while others ran
+  double waited_seconds = 0;  // of its threads, ready to run while others ran; or kNotMeasured
   int64_t sharing = 1;        // runs at a time on its GPU, at most; 1 in checkpoints of before
   // What train_seconds, the peaks and waited_seconds are of: the machine in words, "" in
   // checkpoints of before; the step where it took over, and `seconds` then.

@@ -15,15 +15,15 @@ std::optional<double> waited_seconds() {
 
 }  // namespace
 
-void CostMeter::begin(int64_t before) {
-  if (!device_.is_cpu()) data_bytes_ = host::live_bytes(device_) - before;
+void CostMeter::begin(int64_t data_bytes) {
+  data_bytes_ = data_bytes;
   host::reset_peak_bytes(device_);
   begin_ = Clock::now();
   waited_ = waited_seconds();
 }
 
 std::optional<double> CostMeter::data_mib() const {
-  if (data_bytes_ <= 0) return std::nullopt;
+  if (data_bytes_ <= 0 || device_.is_cpu()) return std::nullopt;
   return static_cast<double>(data_bytes_) / host::kMiB;
 }
 
@@ -35,7 +35,11 @@ void CostMeter::count(TrainState& at) {
   at.seconds += seconds();
   begin_ = Clock::now();
   const std::optional<double> waited = waited_seconds();
-  if (waited && waited_) at.waited_seconds += std::max(*waited - *waited_, 0.0);
+  if (!waited || !waited_) {
+    at.waited_seconds = kNotMeasured;
+  } else if (at.waited_seconds != kNotMeasured) {
+    at.waited_seconds += std::max(*waited - *waited_, 0.0);
+  }
   waited_ = waited;
   take_peak(at.peak_bytes);
 }

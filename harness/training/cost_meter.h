@@ -12,9 +12,10 @@ class CostMeter {
  public:
   explicit CostMeter(torch::Device device) : device_(device) {}
 
-  /// Counts from here on; peaks of before are forgotten. What a GPU holds beyond `before`, its live
-  /// bytes, is the training set, which peaks leave out: beside a CPU it is mapped from a file.
-  void begin(int64_t before);
+  /// Counts from here on; peaks of before are forgotten. Peaks leave out `data_bytes`, those of
+  /// data that lie in the device's memory: the training set on a GPU; beside a CPU, where data are
+  /// mapped from files, those that are read otherwise than they are stored.
+  void begin(int64_t data_bytes);
   /// Of the training set on a GPU, 2^20 bytes; nothing where it does not lie there.
   std::optional<double> data_mib() const;
   /// Seconds since begin() or the last count().

@@ -121,7 +121,7 @@ TrainingCost training_cost(const TrainRequest& request, const TrainState& at) {
     cost.evaluation_peak_memory_mib = mib(at.evaluation_peak_bytes);
     const double threads = static_cast<double>(request.threads),
                  seconds = at.seconds - at.seconds_before;
-    if (threads > 0 && seconds > 0 && request.device.is_cpu())
+    if (threads > 0 && seconds > 0 && request.device.is_cpu() && at.waited_seconds != kNotMeasured)
       cost.others = std::clamp(at.waited_seconds / (seconds * threads), 0.0, 1.0);
   }
   cost.measured_from = at.measured_from;

@@ -156,7 +156,8 @@ class TrainingLoop {
     const std::unique_ptr<BatchFeed> feed = training_feed(request_, data_, at_.step);
     const TrainingOptions& t = settings_.training;
     host::Progress progress("train", t.steps, at_.step);
-    costs_.begin(before);
+    costs_.begin(request_.device.is_cpu() ? copied_bytes_
+                                          : host::live_bytes(request_.device) - before);
     learner_->model().train();
     std::string note;
     if (at_.evaluation_pending && !evaluate_dev()) return false;
@@ -240,7 +241,10 @@ class TrainingLoop {
     say_evaluation(at_.step, dev, metric_of(settings_.training.objective), better);
     // Killed in between, the run repeats this step, to other bits perhaps (another machine, a GPU's
     // sums): the best of before stands until the last checkpoint says otherwise.
-    if (better) save(kNextBestCheckpoint, nullptr);
+    if (better) {
+      costs_.count(at_);  // a run that starts from it takes over its time
+      save(kNextBestCheckpoint, nullptr);
+    }
     save_last();
     if (better) on_rank_zero(all_, [&] { folder_.keep_next_best(); });
     return true;
@@ -281,7 +285,10 @@ class TrainingLoop {
     say_end(result);
   }
 
+  int64_t bytes_before_ = host::live_bytes(torch::kCPU);
   PreparedData data_;
+  // Of splits that are read otherwise than they are stored; the others are mapped from files.
+  int64_t copied_bytes_ = host::live_bytes(torch::kCPU) - bytes_before_;
   std::optional<Origin> origin_;
   TrainRequest request_;
   const Settings& settings_;

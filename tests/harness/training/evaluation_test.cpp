@@ -231,6 +231,15 @@ TEST(TrainingCost, HasNoPeakOfMemoryThatCannotBeTold) {
   EXPECT_EQ(training_cost(request, at).peak_memory_mib, 3);
 }
 
+TEST(TrainingCost, SaysNothingOfOthersWhereTheSystemDoesNot) {
+  TrainRequest request = a_request();
+  request.threads = 2;
+  TrainState at{.step = 10, .seconds = 4, .train_seconds = 2, .waited_seconds = 2};
+  EXPECT_EQ(training_cost(request, at).others, 0.25);
+  at.waited_seconds = kNotMeasured;
+  EXPECT_FALSE(training_cost(request, at).others);
+}
+
 TEST(TrainingCost, SaysHowManyRunsShareTheGpu) {
   TrainRequest request = a_request();
   EXPECT_EQ(training_cost(request, {}).sharing, 1);

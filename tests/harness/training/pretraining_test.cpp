@@ -99,6 +99,15 @@ TEST_F(PretrainingTest, TheLossIsThatOfTheHiddenTokensAlone) {
   }
 }
 
+// It is written before the last one, and has the time up to its own step all the same.
+TEST_F(PretrainingTest, ABestCheckpointHasItsTime) {
+  auto once = masked_;
+  once.push_back("training.evaluate_every=8");
+  ASSERT_EQ(train(request("first", once)), Status::ok);
+  ASSERT_EQ(train(request("then", {}, run("first") / kBestCheckpoint)), Status::ok);
+  EXPECT_GT(result("then").pretrained.value().seconds, 0);
+}
+
 TEST_F(PretrainingTest, EvaluationCountsTheTokensOfEachSample) {
   const Config of = config({"training.objective=masked", "model.dropout=0"});
   const PreparedData data = open_data(data_, "listops", /*check_hashes=*/false);

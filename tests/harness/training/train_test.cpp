@@ -76,6 +76,27 @@ TEST_F(TrainTest, ThePeakOfTrainingIsThatOfItsSteps) {
   EXPECT_GE(costs[0].others, 0) << "of its threads' time";
 }
 
+// Without brackets the splits are copies in memory, and no part of a step.
+TEST_F(TrainTest, ThePeakLeavesOutDataThatAreReadOtherwise) {
+  const fs::path folder = scratch_.path() / "more";
+  ASSERT_EQ(
+      run_program({"data", "prepare", "listops", "--out", folder.string(), "--train", "8000",
+                   "--dev", "50", "--test", "50", "--min-length", "40", "--max-length", "100"})
+          .status,
+      0);
+  std::vector<double> peaks;
+  for (const std::string brackets : {"keep", "drop"}) {
+    auto arguments = tiny_train(folder, run(brackets), "linear", 8);
+    arguments.insert(arguments.end(),
+                     {"--set", "input.brackets=" + brackets, "--set", "input.length=100"});
+    const ProgramResult result = run_program(arguments);
+    ASSERT_EQ(result.status, 0) << result.err;
+    peaks.push_back(read_result(run(brackets) / kResultFile).training.peak_memory_mib.value());
+  }
+  const auto bytes = static_cast<double>(fs::file_size(folder / "listops" / "train.safetensors"));
+  EXPECT_LT(peaks[1] - peaks[0], bytes / 2 / (1 << 20));
+}
+
 // A recipe that knows no dev set: dev is trained on, and test chooses the checkpoint.
 TEST_F(TrainTest, TestStandsInForDevWhereTheRecipeSaysSo) {
   auto arguments = words("a");
