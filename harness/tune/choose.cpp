@@ -28,6 +28,11 @@ std::string left_text(const TunedCell& cell) {
   return cell.left_majority_at ? fmt::format("{}", *cell.left_majority_at) : "never";
 }
 
+std::string learned_cell(const Score& score) {
+  if (std::ranges::any_of(score.cells, &TunedCell::learning_unknown)) return "–";
+  return fmt::format("{}/{}", score.learned(), score.cells.size());
+}
+
 std::vector<std::string> row_of(const Score& score, bool chosen) {
   std::vector<std::string> left;
   for (const TunedCell& cell : score.cells) left.push_back(left_text(cell));
@@ -40,7 +45,7 @@ std::vector<std::string> row_of(const Score& score, bool chosen) {
   return {score.attention,
           point_text(score.point),
           accuracy,
-          fmt::format("{}/{}", score.learned(), score.cells.size()),
+          learned_cell(score),
           fmt::format("{}", fmt::join(left, ", ")),
           chosen ? "*" : ""};
 }

@@ -53,6 +53,12 @@ Axis axis_of(const std::string& word) {
     const std::string one = axis.key + "=" + (value.is_string() ? text : value.dump());
     check_setting(one, "--grid");
     check_free(one, "--grid");
+    if (word_sets(one, "training.objective"))
+      throw UsageError(
+          fmt::format("--grid {}: accuracies of labels, hidden and next tokens do not compare; "
+                      "make a search of "
+                      "each objective, by --set",
+                      axis.key));
     if (std::ranges::any_of(axis.words,
                             [&](const std::string& other) { return same_point({other}, {one}); }))
       throw UsageError(fmt::format("--grid {} names the value {} twice", axis.key, text));

@@ -66,6 +66,12 @@ TEST(TuneGrid, TheTestSplitStaysUnread) {
             std::string::npos);
 }
 
+TEST(TuneGrid, ObjectivesDoNotCompare) {
+  const std::string why = "do not compare; make a search of each objective";
+  EXPECT_NE(refused({"training.objective=classify,masked"}).find(why), std::string::npos);
+  EXPECT_NE(refused({R"(training={"objective":"masked"})"}).find(why), std::string::npos);
+}
+
 TEST(TuneGrid, RefusesASettingThatIsGivenTwice) {
   EXPECT_EQ(refused({"optimizer.lr=1e-4", "optimizer.lr=3e-4"}),
             "--grid gives optimizer.lr twice; write all of its values in one");
