@@ -169,9 +169,10 @@ void add_list_command(CLI::App& app) {
       "attentions", "What every attention variant is and can do, with its options and defaults");
   auto form = std::make_shared<AttentionsForm>();
   auto* as_json = attentions->add_flag("--json", form->json, "As JSON");
-  auto* as_markdown =
-      attentions->add_flag("--markdown", form->markdown, "As Markdown; with --try as docs/attentions.md holds it")
-          ->excludes(as_json);
+  auto* as_markdown = attentions
+                          ->add_flag("--markdown", form->markdown,
+                                     "As Markdown; with --try as docs/attentions.md holds it")
+                          ->excludes(as_json);
   auto* tried =
       attentions->add_flag("--try", form->tried,
                            "Try padding, bfloat16 and CUDA on small tensors, and count parameters");

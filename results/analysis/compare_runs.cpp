@@ -70,13 +70,21 @@ RecipeGroup one_group(const std::vector<Result>& all) {
   return groups.at(0);
 }
 
+// Whether a run is one of the same comparison as another, but for its attention and its seed.
+bool comparable(const Result& r, const Result& like) {
+  const bool same =
+      std::ranges::all_of(kSame, [&](const Same& one) { return one.value(r) == one.value(like); });
+  return same && overridden_settings(r) == overridden_settings(like) &&
+         group_by_recipe(std::vector<Result>{r, like}).size() == 1;
+}
+
 // The finished runs of a side, one a seed of each attention.
 std::vector<const Result*> finished(const char* which, std::span<const Result> runs,
                                     std::vector<std::string>& notes) {
   std::vector<const Result*> kept;
   for (const Result& r : runs) {
     const auto repeated = std::ranges::find_if(kept, [&r](const Result* other) {
-      return other->seed == r.seed && of_one_variant(*other, r);
+      return other->seed == r.seed && of_one_variant(*other, r) && comparable(*other, r);
     });
     if (r.status != Status::ok || !r.test) {
       notes.push_back(fmt::format("left out: {} is {}", r.path, r.ending()));
@@ -102,14 +110,6 @@ std::vector<const Result*> finished(const char* which, std::span<const Result> r
                                       runs[0].path, runs[0].ending()));
   }
   return kept;
-}
-
-// Whether a run is one of the same comparison as another, but for its attention and its seed.
-bool comparable(const Result& r, const Result& like) {
-  const bool same =
-      std::ranges::all_of(kSame, [&](const Same& one) { return one.value(r) == one.value(like); });
-  return same && overridden_settings(r) == overridden_settings(like) &&
-         group_by_recipe(std::vector<Result>{r, like}).size() == 1;
 }
 
 // The seeds of an attention that diverged, but for those of `runs`, its finished ones.

@@ -102,7 +102,8 @@ constexpr const char* kRunColumns[] = {"task",
                                        "evaluation_peak_memory_mib",
                                        "data_memory_mib",
                                        "sample_majority",
-                                       "dev_sample_majority"};
+                                       "dev_sample_majority",
+                                       "measured_from"};
 
 Table long_table(const char* title, std::span<const char* const> columns) {
   Table table{.title = title, .columns = {}, .rows = {}, .notes = {}};
@@ -234,7 +235,7 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
       append(row, baseline_cells(baseline, cell));
       append(row, standing_cells(recipe, key));
       row.push_back(group.budget.name);
-      const Result& first = *recipe.first_of.at(name);
+      const Result& first = cell.ok.empty() ? of_task : *cell.ok[0];
       append(row, {first.metric, first.pretrained ? first.pretrained->objective : "", group.regime,
                    settings_text(group, of_task), fmt::format("{}", cell.diverged),
                    group.variants.contains(task) ? group.variants.at(task) : "",
@@ -275,7 +276,8 @@ Table results_long(std::span<const Result> results) {
     append(row, {r.path, r.regime, settings[&r], exact_number(r.training.others),
                  exact_number(r.training.evaluation_peak_memory_mib),
                  exact_number(r.training.data_memory_mib), exact_number(r.data.sample_majority),
-                 exact_number(r.data.dev_sample_majority)});
+                 exact_number(r.data.dev_sample_majority),
+                 r.training.measured_from > 0 ? fmt::format("{}", r.training.measured_from) : ""});
     table.rows.push_back(std::move(row));
   }
   return table;

@@ -33,9 +33,9 @@ std::string with_interval(const stats::Estimate& estimate, IntervalText form) {
   if (form == IntervalText::ends)
     return fmt::format("{:.2f} [{:.2f}, {:.2f}]", estimate.value, estimate.ci95.low,
                        estimate.ci95.high);
-  return fmt::format(
-      "{:.2f}±{:.1f}", estimate.value,
-      std::max(estimate.value - estimate.ci95.low, estimate.ci95.high - estimate.value));
+  const double side =
+      std::max(estimate.value - estimate.ci95.low, estimate.ci95.high - estimate.value);
+  return fmt::format("{:.2f}±{:.{}f}", estimate.value, side, side < 0.1 ? 2 : 1);
 }
 
 std::string cell_text(const AccuracyCell& cell, IntervalText form) {

@@ -44,7 +44,9 @@ TrainingRow row_of_runs(const std::string& task, const std::string& name,
     if (r->training.steps_per_second) speed.push_back(*r->training.steps_per_second);
     if (r->training.tokens_per_second) tokens.push_back(*r->training.tokens_per_second);
     if (r->training.peak_memory_mib) memory.push_back(*r->training.peak_memory_mib);
-    if (r->training.seconds) seconds.push_back(*r->training.seconds);
+    // Of a run that went on elsewhere the time is of both.
+    if (r->training.seconds && r->training.measured_from == 0)
+      seconds.push_back(*r->training.seconds);
     if (r->parameters) parameters.push_back(static_cast<double>(*r->parameters));
     if (r->steps) steps.push_back(static_cast<double>(*r->steps));
   }
@@ -117,6 +119,14 @@ std::vector<std::string> notes_on(const std::vector<const Result*>& runs) {
   std::vector<std::string> notes;
   if (const std::string mixed = mixed_programs(runs); !mixed.empty())
     notes.push_back("not all trained by one program: " + mixed);
+  for (const Result* r : runs) {
+    if (r->training.measured_from > 0)
+      notes.push_back(
+          fmt::format("{} went on here at step {}: its speed and memory are of the steps from "
+                      "there on, and the "
+                      "seconds of the whole, in part of another machine or setting, are not given",
+                      r->path, r->training.measured_from));
+  }
   if (mixed_peaks(runs))
     notes.emplace_back("peaks of some of these runs hold evaluations, as older records have it");
   return notes;

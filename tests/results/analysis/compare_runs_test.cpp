@@ -204,6 +204,11 @@ TEST(CompareRuns, RefusesSidesThatAreNotOneAttentionsFinishedRuns) {
   EXPECT_EQ(refusal({compared_run("nystrom", 400)}, {failed}),
             "the second side holds no finished run: runs/standard/seed0/result.json is oom");
   EXPECT_EQ(refusal({}, {failed}), "the first side holds no run");
+  Result elsewhere = compared_run("nystrom", 500);
+  elsewhere.task = "text";
+  EXPECT_TRUE(refusal({compared_run("nystrom", 400), elsewhere}, {compared_run("linear", 400)})
+                  .starts_with("cannot compare runs of different tasks: "))
+      << "no repeat of a seed";
   EXPECT_EQ(refusal({compared_run("nystrom", 400), compared_run("linear", 400, 1)},
                     {compared_run("standard", 360)}),
             "the first side holds runs of 2 attentions (linear, nystrom); name the runs of one");

@@ -97,6 +97,16 @@ TEST(AccuracyTable, SeedsThatDidNotAllLearnTheTaskAreNotHiddenInTheirMean) {
   const std::string narrow =
       cell(accuracy_tables(seeds, {}, IntervalText::half_width)[0], "nystrom", "listops %");
   EXPECT_TRUE(narrow.ends_with(" n=3 (2/3: 38.10)")) << narrow;
+  EXPECT_EQ(cell(accuracy_tables(std::vector<Result>{example_result("nystrom", 0, 1999)}, {},
+                                 IntervalText::half_width)[0],
+                 "nystrom", "listops %"),
+            "99.95±0.2");
+  Result near_all = example_result("nystrom", 0, 1999);
+  near_all.test->count *= 100;
+  near_all.test->correct *= 100;
+  EXPECT_EQ(cell(accuracy_tables(std::vector<Result>{near_all}, {}, IntervalText::half_width)[0],
+                 "nystrom", "listops %"),
+            "99.95±0.01");
   seeds[1] = example_result("nystrom", 1, 758);
   EXPECT_FALSE(contains(cell(accuracy_tables(seeds)[0], "nystrom", "listops %"), "learned"));
 }
@@ -486,6 +496,12 @@ TEST(LongForms, SayWhatWeightsWereTrainedForBefore) {
   for (const Table& table : {runs, cells})
     EXPECT_EQ(column(table, "pretrained"), (std::vector<std::string>{"", "masked"}));
   EXPECT_EQ(column(runs, "total_steps"), (std::vector<std::string>{"", "1500"}));
+  // A first seed that failed before it had any.
+  results[1].seed = 0;
+  results[0] = example_result("nystrom", 1);
+  results[0].status = Status::timeout;
+  results[0].test.reset();
+  EXPECT_EQ(column(accuracy_long(results), "pretrained").back(), "masked");
   EXPECT_EQ(column(runs, "total_seconds"), (std::vector<std::string>{"", "180.5"}));
 }
 

@@ -43,6 +43,19 @@ TEST(TrainingTable, SaysWhatDoesNotCompare) {
   EXPECT_TRUE(contains(text(), "on Xeon, 2 cores, 8 GiB, family 26, 1 thread"));
 }
 
+// Its speed and memory are of its part on this machine, its seconds of both.
+TEST(TrainingTable, LeavesOutTheSecondsOfARunThatWentOnHere) {
+  Result a = example_result("nystrom", 0), b = example_result("nystrom", 1);
+  b.training.measured_from = 900;
+  b.training.seconds = 36'000;
+  const Table both = training_tables(std::vector<Result>{a, b})[0];
+  EXPECT_EQ(both.rows[0][7], "100");
+  EXPECT_TRUE(contains(to_text(both), b.path + " went on here at step 900"));
+  const Table alone = training_tables(std::vector<Result>{b})[0];
+  EXPECT_EQ(alone.rows[0][7], "–");
+  EXPECT_NE(alone.rows[0][2], "–");
+}
+
 TEST(TrainingTable, NeverMixesMachines) {
   Result other = example_result("standard");
   other.machine.gpu = "H100";
