@@ -15,8 +15,8 @@ std::optional<double> waited_seconds() {
 
 }  // namespace
 
-void CostMeter::begin(int64_t data_bytes) {
-  data_bytes_ = data_bytes;
+void CostMeter::begin(int64_t before, int64_t copied) {
+  data_bytes_ = device_.is_cpu() ? copied : host::live_bytes(device_) - before;
   host::reset_peak_bytes(device_);
   begin_ = Clock::now();
   waited_ = waited_seconds();

@@ -12,10 +12,10 @@ class CostMeter {
  public:
   explicit CostMeter(torch::Device device) : device_(device) {}
 
-  /// Counts from here on; peaks of before are forgotten. Peaks leave out `data_bytes`, those of
-  /// data that lie in the device's memory: the training set on a GPU; beside a CPU, where data are
-  /// mapped from files, those that are read otherwise than they are stored.
-  void begin(int64_t data_bytes);
+  /// Counts from here on; peaks of before are forgotten. They leave out data: what a GPU holds
+  /// beyond `before`, its live bytes, is the training set; beside a CPU data are mapped from files
+  /// but for `copied` bytes, of those that are read otherwise than they are stored.
+  void begin(int64_t before, int64_t copied);
   /// Of the training set on a GPU, 2^20 bytes; nothing where it does not lie there.
   std::optional<double> data_mib() const;
   /// Seconds since begin() or the last count().

@@ -156,8 +156,7 @@ class TrainingLoop {
     const std::unique_ptr<BatchFeed> feed = training_feed(request_, data_, at_.step);
     const TrainingOptions& t = settings_.training;
     host::Progress progress("train", t.steps, at_.step);
-    costs_.begin(request_.device.is_cpu() ? copied_bytes_
-                                          : host::live_bytes(request_.device) - before);
+    costs_.begin(before, copied_bytes_);
     learner_->model().train();
     std::string note;
     if (at_.evaluation_pending && !evaluate_dev()) return false;

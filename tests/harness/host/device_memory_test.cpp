@@ -68,7 +68,7 @@ TEST(DeviceMemoryTest, TheTrainingSetIsNoPartOfATrainingsPeak) {
   c10::SetAllocator(kType, &allocator);
   allocator.used = true;
   CostMeter costs(torch::Device(kType, 0));
-  costs.begin(/*before=*/4);
+  costs.begin(/*before=*/4, /*copied=*/2);
   EXPECT_DOUBLE_EQ(costs.data_mib().value_or(0), 6.0 / host::kMiB);
   allocator.peak = 30;
   int64_t most = 0;
