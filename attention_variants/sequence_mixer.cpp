@@ -1,8 +1,9 @@
 #include "attention_variants/sequence_mixer.h"
-#include "attention_variants/ops/autocast.h"
 
 #include <ATen/autocast_mode.h>
 #include <fmt/format.h>
+
+#include "attention_variants/ops/autocast.h"
 
 namespace lra {
 

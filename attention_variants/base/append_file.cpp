@@ -5,11 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <system_error>
 
 #include "attention_variants/base/file_errors.h"
 
 namespace lra {
+
 AppendFile::AppendFile(std::filesystem::path path)
     : path_(std::move(path)),
       descriptor_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {

@@ -1,7 +1,8 @@
 #include "attention_variants/ops/rotary.h"
-#include "attention_variants/ops/autocast.h"
 
 #include <cmath>
+
+#include "attention_variants/ops/autocast.h"
 
 namespace lra::ops {
 
