@@ -32,19 +32,9 @@ void array_fields(Fields& f, Record& array) {
 
 template <class Fields, class Record>
 void jobs_fields(Fields& f, Record& jobs) {
-  const auto make = [](const SlurmJobs::Array& array) {
-    RecordWriter writer;
-    array_fields(writer, array);
-    return writer.object;
-  };
-  const auto parse = [](const json& value) {
-    SlurmJobs::Array array;
-    const RecordReader reader(value, "arrays");
-    array_fields(reader, array);
-    return array;
-  };
   f.schema(kSlurmSchema);
-  f.list("arrays", jobs.arrays, make, parse, Presence::optional);
+  f.list("arrays", jobs.arrays, Presence::optional,
+         [](auto& fields, auto& array) { array_fields(fields, array); });
   f("report", jobs.report, Presence::optional);
 }
 

@@ -45,24 +45,9 @@ void record_fields(
   f("hours", cost.hours);
 }
 
-template <class Fields, class Entry>
-void list_field(Fields& f, const char* name, std::vector<Entry>& entries) {
-  const auto make = [](const Entry& entry) {
-    RecordWriter writer;
-    record_fields(writer, entry);
-    return writer.object;
-  };
-  const auto parse = [name](const json& value) {
-    Entry entry;
-    const RecordReader reader(value, name);
-    record_fields(reader, entry);
-    return entry;
-  };
-  f.list(name, entries, make, parse, Presence::optional);
-}
-
-template <class Fields>
-void tune_fields(Fields& f, TuneFile& file) {
+template <class Fields, class File>
+void tune_fields(Fields& f, File& file) {
+  const auto visit = [](auto& fields, auto& entry) { record_fields(fields, entry); };
   f.schema(kTuneSchema);
   f.group("request", Presence::required, [&file](auto& request) {
     request("task", file.task);
@@ -81,11 +66,11 @@ void tune_fields(Fields& f, TuneFile& file) {
   f("synthetic", file.synthetic, Presence::sparse);
   f("recipes", file.recipes);
   f("software", file.software);
-  list_field(f, "cells", file.cells);
-  list_field(f, "chosen", file.chosen);
-  f.group("cost", Presence::required, [&file](auto& cost) {
+  f.list("cells", file.cells, Presence::optional, visit);
+  f.list("chosen", file.chosen, Presence::optional, visit);
+  f.group("cost", Presence::required, [&](auto& cost) {
     cost("hours", file.hours);
-    list_field(cost, "attentions", file.cost);
+    cost.list("attentions", file.cost, Presence::optional, visit);
   });
 }
 
@@ -93,8 +78,7 @@ void tune_fields(Fields& f, TuneFile& file) {
 
 json make_tune_file(const TuneFile& file) {
   RecordWriter writer;
-  TuneFile fields = file;
-  tune_fields(writer, fields);
+  tune_fields(writer, file);
   return writer.object;
 }
 

@@ -9,17 +9,10 @@ template <class Fields, class Record>
 void contract_fields(Fields& f, Record& contract) {
   f("passed", contract.passed);
   f("of", contract.of);
-  const auto make = [](const FailedClause& failed) {
-    return json{{"clause", failed.clause}, {"grade", failed.grade}};
-  };
-  const auto parse = [](const json& value) {
-    FailedClause failed;
-    const RecordReader reader(value, "contract.failed");
-    reader("clause", failed.clause);
-    reader("grade", failed.grade);
-    return failed;
-  };
-  f.list("failed", contract.failed, make, parse, Presence::sparse);
+  f.list("failed", contract.failed, Presence::sparse, [](auto& fields, auto& failed) {
+    fields("clause", failed.clause);
+    fields("grade", failed.grade);
+  });
 }
 
 }  // namespace

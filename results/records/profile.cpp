@@ -16,19 +16,6 @@ void pass_fields(Fields& f, Record& pass) {
   f("noisy", pass.noisy, Presence::sparse);
 }
 
-json make_pass(const ProfilePass& pass) {
-  RecordWriter writer;
-  pass_fields(writer, pass);
-  return writer.object;
-}
-
-ProfilePass parse_pass(const json& value) {
-  ProfilePass pass;
-  const RecordReader reader(value, "time_ms.passes");
-  pass_fields(reader, pass);
-  return pass;
-}
-
 template <class Fields, class Record>
 void time_fields(Fields& f, Record& time) {
   f("median", time.median);
@@ -36,7 +23,8 @@ void time_fields(Fields& f, Record& time) {
   f("iqr", time.iqr);
   f("ci95", time.ci95);
   f("samples", time.samples, Presence::optional);
-  f.list("passes", time.passes, make_pass, parse_pass, Presence::sparse);
+  f.list("passes", time.passes, Presence::sparse,
+         [](auto& fields, auto& pass) { pass_fields(fields, pass); });
 }
 
 // Every number is of at least 0; of an account that a variant lacks, -1 is read as absent.

@@ -83,13 +83,16 @@ class RecordReader {
             Presence presence = kUsual<T>) const {
     if (const json* found = sought(name, presence)) value = parse(*found);
   }
-  template <class T, class Make, class Parse>
-  void list(const char* name, std::vector<T>& value, const Make&, const Parse& parse,
-            Presence presence) const {
+  /// An array of objects, each of whose fields `visit(fields, entry)` lists.
+  template <class T, class Visit>
+  void list(const char* name, std::vector<T>& value, Presence presence, const Visit& visit) const {
     const json* found = sought(name, presence);
     if (found == nullptr) return;
     check_array(name, *found);
-    for (const json& one : *found) value.push_back(parse(one));
+    for (const json& one : *found) {
+      const RecordReader inner(one, path(name));
+      visit(inner, value.emplace_back());
+    }
   }
   /// An object whose fields `visit` lists.
   template <class Visit>
@@ -192,12 +195,16 @@ class RecordWriter {
       object[name] = make(value);
     }
   }
-  template <class T, class Make, class Parse>
-  void list(const char* name, const std::vector<T>& value, const Make& make, const Parse&,
-            Presence presence) {
+  template <class T, class Visit>
+  void list(const char* name, const std::vector<T>& value, Presence presence, const Visit& visit) {
     if (value.empty() && presence == Presence::sparse) return;
-    json& array = object[name] = json::array();
-    for (const T& one : value) array.push_back(make(one));
+    json array = json::array();
+    for (const T& one : value) {
+      RecordWriter inner;
+      visit(inner, one);
+      array.push_back(std::move(inner.object));
+    }
+    object[name] = std::move(array);
   }
   template <class Visit>
   void group(const char* name, Presence, const Visit& visit) {

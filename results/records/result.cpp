@@ -24,24 +24,14 @@ void length_fields(Fields& f, Record& bucket) {
 }
 
 template <class Fields, class Record>
-void accuracy_fields(Fields& f, Record& accuracy, const std::string& where) {
+void accuracy_fields(Fields& f, Record& accuracy) {
   f("accuracy", accuracy.accuracy, Presence::required, {.most = 1});
   f("correct", accuracy.correct);
   f("count", accuracy.count, Presence::required, {.least = 1});
   f("samples", accuracy.samples, Presence::sparse, {.least = 1});
   f("ci95", accuracy.ci95, accuracy.samples ? Presence::required : Presence::optional, {.most = 1});
-  const auto make = [](const LengthAccuracy& bucket) {
-    RecordWriter writer;
-    length_fields(writer, bucket);
-    return writer.object;
-  };
-  const auto parse = [&where](const json& value) {
-    LengthAccuracy bucket;
-    const RecordReader reader(value, where + ".by_length");
-    length_fields(reader, bucket);
-    return bucket;
-  };
-  f.list("by_length", accuracy.by_length, make, parse, Presence::optional);
+  f.list("by_length", accuracy.by_length, Presence::optional,
+         [](auto& fields, auto& bucket) { length_fields(fields, bucket); });
 }
 
 template <class Fields, class Record>
@@ -75,18 +65,8 @@ void group_fields(Fields& f, Record& group) {
 
 template <class Fields, class Record>
 void groups_field(Fields& f, Record& groups) {
-  const auto make = [](const ParameterGroupRecord& group) {
-    RecordWriter writer;
-    group_fields(writer, group);
-    return writer.object;
-  };
-  const auto parse = [](const json& value) {
-    ParameterGroupRecord group;
-    const RecordReader reader(value, "parameter_groups");
-    group_fields(reader, group);
-    return group;
-  };
-  f.list("parameter_groups", groups, make, parse, Presence::sparse);
+  f.list("parameter_groups", groups, Presence::sparse,
+         [](auto& fields, auto& group) { group_fields(fields, group); });
 }
 
 template <class Fields, class Record>
@@ -264,14 +244,14 @@ json make_accuracy(const Accuracy& accuracy) {
       accuracy.count >= 1 && accuracy.correct >= 0 && accuracy.correct <= accuracy.count;
   if (empty && valid) whole.ci95 = stats::wilson_interval(accuracy.correct, accuracy.count);
   RecordWriter writer;
-  accuracy_fields(writer, whole, "");
+  accuracy_fields(writer, whole);
   return writer.object;
 }
 
 Accuracy parse_accuracy(const json& value, const std::string& where) {
   Accuracy accuracy;
   const RecordReader reader(value, where);
-  accuracy_fields(reader, accuracy, where);
+  accuracy_fields(reader, accuracy);
   check_counts(accuracy, reader);
   if (!accuracy.samples)  // it follows from the counts, whatever stands there
     accuracy.ci95 = stats::wilson_interval(accuracy.correct, accuracy.count);

@@ -20,19 +20,6 @@ void where_op_fields(Fields& f, Record& op) {
   f("roofline_share", op.roofline);
 }
 
-json make_where_op(const WhereOp& op) {
-  RecordWriter writer;
-  where_op_fields(writer, op);
-  return writer.object;
-}
-
-WhereOp parse_where_op(const json& value) {
-  WhereOp op;
-  const RecordReader reader(value, "ops");
-  where_op_fields(reader, op);
-  return op;
-}
-
 template <class Fields, class Record>
 void where_fields(Fields& f, Record& record) {
   f.schema(kWhereSchema);
@@ -58,7 +45,8 @@ void where_fields(Fields& f, Record& record) {
   f("ops_ms", record.ops_ms);
   f("outside_ms", record.outside_ms);
   f.part("roofline", record.roofline, make_roofline, parse_roofline, Presence::required);
-  f.list("ops", record.ops, make_where_op, parse_where_op, Presence::required);
+  f.list("ops", record.ops, Presence::required,
+         [](auto& fields, auto& op) { where_op_fields(fields, op); });
   f.part("machine", record.machine, make_machine, parse_machine, Presence::optional);
   f("software", record.software, Presence::optional);
 }
