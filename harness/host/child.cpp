@@ -13,9 +13,9 @@
 #include <csignal>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <thread>
 
+#include "harness/host/kernel_facts.h"
 #include "harness/host/launch.h"
 #include "harness/host/self_command.h"
 #include "harness/host/signals.h"
@@ -47,14 +47,7 @@ std::vector<std::string> environment_with(
 }
 
 // How many processes the kernel has killed so far because memory ran out.
-int64_t memory_kills() {
-  std::ifstream in("/proc/vmstat");
-  std::string word;
-  for (int64_t value = 0; in >> word >> value;) {
-    if (word == "oom_kill") return value;
-  }
-  return 0;
-}
+int64_t memory_kills() { return number_after("/proc/vmstat", "oom_kill").value_or(0); }
 
 // A file without a name, in memory: unlike a pipe it never fills up, so it can be read at the end.
 class Capture {
@@ -166,6 +159,7 @@ Child::Child(const std::vector<std::string>& arguments, const ChildOptions& opti
 
   std::fflush(stdout);  // what was printed so far comes before what the child prints
   const pid_t parent = getpid();
+  const char* const folder = options.folder.c_str();
   const HeldSignals held;
   const pid_t child = fork();
   if (child == 0) {
@@ -182,6 +176,7 @@ Child::Child(const std::vector<std::string>& arguments, const ChildOptions& opti
       dup2(options.capture ? state_->out.descriptor() : log, STDOUT_FILENO);
       dup2(options.capture ? state_->err.descriptor() : log, STDERR_FILENO);
     }
+    if (*folder != '\0' && chdir(folder) != 0) _exit(kNotFound);
     if (options.program.empty()) {
       execve(self.program.c_str(), argv.data(), envp.data());
     } else {

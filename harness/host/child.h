@@ -21,7 +21,8 @@ struct ChildOptions {
   bool capture = false;       // keep its output instead of passing it on
   std::filesystem::path log;  // its output goes to the end of this file; empty = where ours goes
   std::string program;        // another program, found in PATH; empty = this one
-  bool to_its_end = false;    // Ctrl-C waits for it: what it does elsewhere would go on unknown
+  std::filesystem::path folder;  // it runs in; empty = where we do
+  bool to_its_end = false;       // Ctrl-C waits for it: what it does elsewhere would go on unknown
   bool oom_preferred =
       false;  // where memory runs out, the kernel takes it before any other process
 };

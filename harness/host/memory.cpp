@@ -8,14 +8,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <fstream>
-#include <limits>
 #include <new>
 #include <string>
 #include <string_view>
 
 #include "attention_variants/base/error.h"
-#include "harness/host/control_groups.h"
+#include "harness/host/kernel_facts.h"
 #include "harness/host/pages.h"
 
 // The device-independent statistics came with LibTorch 2.9; before, a GPU's memory is reported as
@@ -95,21 +93,6 @@ c10::CachingDeviceAllocator::DeviceStats device_statistics(torch::Device device)
 constexpr size_t kAggregate = static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE);
 #endif
 
-// The value in kB of a line "Name:  123 kB".
-int64_t kilobytes_line(const std::filesystem::path& file, const std::string& name) {
-  std::ifstream in(file);
-  std::string word;
-  while (in >> word) {
-    if (word == name) {
-      int64_t value = 0;
-      in >> value;
-      return value;
-    }
-    in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
-  }
-  return 0;
-}
-
 }  // namespace
 
 void install_counting_allocator() {
@@ -166,7 +149,7 @@ std::optional<DeviceMemory> device_memory(torch::Device device) {
 void set_cpu_memory_limit(int64_t bytes) { g_limit.store(bytes); }
 
 int64_t default_memory_limit(const std::filesystem::path& root) {
-  const int64_t available = kilobytes_line(root / "proc/meminfo", "MemAvailable:") * 1024;
+  const int64_t available = number_after(root / "proc/meminfo", "MemAvailable:").value_or(0) * 1024;
   return std::min(available, control_groups_left(root)) / 5 * 4;
 }
 
@@ -186,7 +169,7 @@ int64_t default_memory_limit(torch::Device device) {
 
 void limit_address_space(int64_t bytes, int64_t threads) {
   constexpr int64_t kArena = int64_t{128} << 20;  // glibc reserves twice 64 MiB to align one
-  const int64_t now = kilobytes_line("/proc/self/status", "VmSize:") * 1024;
+  const int64_t now = number_after("/proc/self/status", "VmSize:").value_or(0) * 1024;
   if (now == 0) return;
   const auto limit = static_cast<rlim_t>(now + bytes + (threads + 1) * kArena);
   rlimit old{};

@@ -4,7 +4,6 @@
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sched.h>
 #include <torch/version.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "attention_variants/base/fields.h"
 #include "attention_variants/ops/cpu_isa.h"
 #include "harness/host/gpu.h"
+#include "harness/host/kernel_facts.h"
 #include "harness/host/memory.h"
 #include "harness/host/pages.h"
 #include "harness/host/signals.h"
@@ -57,10 +57,8 @@ std::string processor_model() {
 }
 
 int64_t usable_processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set)
-                                                     : sysconf(_SC_NPROCESSORS_ONLN);
+  const int64_t allowed = std::ssize(allowed_processors());
+  return allowed > 0 ? allowed : sysconf(_SC_NPROCESSORS_ONLN);
 }
 
 bool denormals_are_zero() {

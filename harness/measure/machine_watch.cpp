@@ -14,6 +14,7 @@
 #include <sstream>
 #include <thread>
 
+#include "harness/host/kernel_facts.h"
 #include "results/statistics/statistics.h"
 
 namespace lra::measure {
@@ -51,17 +52,6 @@ int64_t stolen_ticks(const std::vector<int>& processors) {
   return sum;
 }
 
-std::vector<int> allowed_processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> allowed;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return allowed;
-  for (int i = 0; i < CPU_SETSIZE; ++i) {
-    if (CPU_ISSET(i, &set)) allowed.push_back(i);
-  }
-  return allowed;
-}
-
 // Processors of one core share what computes.
 std::map<int, std::string> cores(const std::vector<int>& processors) {
   std::map<int, std::string> core_of;
@@ -76,7 +66,7 @@ std::map<int, std::string> cores(const std::vector<int>& processors) {
 
 // The processors of work that is kept on none, where it has threads for all of them.
 std::vector<int> all_used_by(int64_t threads) {
-  std::vector<int> allowed = allowed_processors();
+  std::vector<int> allowed = host::allowed_processors();
   if (std::ssize(allowed) > threads) allowed.clear();
   return allowed;
 }
@@ -127,7 +117,7 @@ std::optional<ReadySeconds> ready_seconds() {
 }
 
 std::vector<int> idle_processors(double seconds) {
-  std::vector<int> processors = allowed_processors();
+  std::vector<int> processors = host::allowed_processors();
   const auto before = processor_ticks();
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
   auto after = processor_ticks();
@@ -220,11 +210,9 @@ double timer_overhead() {
 }
 
 std::optional<double> process_peak_mib() {
-  std::ifstream in("/proc/self/status");
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) / 1024;
-  }
-  return std::nullopt;
+  const std::optional<int64_t> kilobytes = host::number_after("/proc/self/status", "VmHWM:");
+  if (!kilobytes) return std::nullopt;
+  return static_cast<double>(*kilobytes) / 1024;
 }
 
 }  // namespace lra::measure

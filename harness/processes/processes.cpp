@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <chrono>
@@ -11,6 +10,7 @@
 #include <thread>
 
 #include "harness/host/folder_lock.h"
+#include "harness/host/kernel_facts.h"
 #include "harness/host/memory.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
@@ -69,12 +69,7 @@ int64_t number_of(const std::string& text) {
 }
 
 std::string processors_text() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::string text;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return text;
-  for (int i = 0; i < CPU_SETSIZE; ++i) text += CPU_ISSET(i, &set) != 0 ? '1' : '0';
-  return text;
+  return fmt::format("{}", fmt::join(host::allowed_processors(), ","));
 }
 
 std::unique_ptr<Processes> start(const host::Launch& launch, const std::string& device) {

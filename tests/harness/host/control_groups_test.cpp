@@ -1,6 +1,6 @@
 // How much memory control groups leave, read from files as both versions of the interface have
 // them.
-#include "harness/host/control_groups.h"
+#include "harness/host/kernel_facts.h"
 
 #include <gtest/gtest.h>
 

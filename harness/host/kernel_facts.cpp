@@ -1,9 +1,10 @@
-#include "harness/host/control_groups.h"
+#include "harness/host/kernel_facts.h"
+
+#include <sched.h>
 
 #include <algorithm>
 #include <fstream>
 #include <limits>
-#include <string>
 
 namespace lra::host {
 namespace {
@@ -20,23 +21,13 @@ constexpr Interface kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes
                                  "total_inactive_file"};
 constexpr Interface kVersion2 = {"memory.max", "memory.current", "inactive_file"};
 
-// The number after a word at the beginning of a line, 0 where there is none.
-int64_t number_after(const fs::path& file, const std::string& word) {
-  std::ifstream in(file);
-  std::string name;
-  for (int64_t value = 0; in >> name >> value;) {
-    if (name == word) return value;
-  }
-  return 0;
-}
-
 int64_t left_in(const fs::path& group, const Interface& names) {
   int64_t most = 0, used = 0;
   if (!(std::ifstream(group / names.most) >> most) ||  // "max" is no number
       !(std::ifstream(group / names.used) >> used)) {
     return kUnlimited;
   }
-  const int64_t idle = std::min(number_after(group / "memory.stat", names.files), used);
+  const int64_t idle = std::min(number_after(group / "memory.stat", names.files).value_or(0), used);
   return std::max<int64_t>(most - (used - idle), 0);
 }
 
@@ -69,6 +60,27 @@ int64_t control_groups_left(const fs::path& root) {
     }
   }
   return left;
+}
+
+std::optional<int64_t> number_after(const std::filesystem::path& file, const std::string& word) {
+  std::ifstream in(file);
+  for (std::string first; in >> first;) {
+    int64_t value = 0;
+    if (first == word) return in >> value ? std::optional(value) : std::nullopt;
+    in.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return std::nullopt;
+}
+
+std::vector<int> allowed_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> allowed;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return allowed;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &set)) allowed.push_back(i);
+  }
+  return allowed;
 }
 
 }  // namespace lra::host
