@@ -149,8 +149,7 @@ constexpr Clause kClauses[] = {
      length_invariance, "divide by the number of real tokens, or let length_invariant() be false"},
     {"batch invariance", "the other samples of a batch change nothing", batch_invariance,
      "take no maximum, mean or norm over dimension 0 (a batch norm does in training), and keep "
-     "nothing "
-     "between calls"},
+     "nothing between calls"},
     {"types agree", "float32 and bfloat16 agree with float64 on the same inputs", types_agree,
      "add up in float32, and let no constant be of a narrower type"},
     {"non-contiguous inputs", "strides change nothing", non_contiguous,

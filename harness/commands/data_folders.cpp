@@ -33,14 +33,10 @@ bool is_prepared(const fs::path& folder) {
   if (std::ranges::any_of(tasks(), [&](const Task* known) { return known->name == name; }))
     return true;
   const json file = json::parse(read_file(manifest), nullptr, /*allow_exceptions=*/false);
-  const json task_name = file.is_object() ? file.value("task", json()) : json();
-  if (file.is_object() && file.value("schema", json()) == "lra.data/1" && task_name.is_string()) {
-    throw Error(fmt::format("{} holds the data of task {}: rename it to {}",
-                            printable(folder.string()),
-                            printable(task_name.get<std::string>(), 100),
-                            printable(task_name.get<std::string>(), 100)));
-  }
-  return false;
+  if (!file.is_object() || file.value("schema", json()) != kDataSchema) return false;
+  throw Error(fmt::format("{0} holds the data of task {1}: rename it to {1}",
+                          printable(folder.string()),
+                          printable(Manifest::read(manifest).task, 100)));
 }
 
 // The prepared tasks under a folder: itself, or its subfolders with a manifest.

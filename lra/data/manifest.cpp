@@ -11,7 +11,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kSchema = "lra.data/1";
 constexpr const char* kAtPositions = "positions";  // of "labels"
 
 // One member of a manifest, of the type of `value`.
@@ -84,7 +83,7 @@ json Manifest::to_json() const {
     files[name] = {
         {"file", it->second.name}, {"sha256", it->second.sha256}, {"count", it->second.count}};
   }
-  json object = {{"schema", kSchema},
+  json object = {{"schema", kDataSchema},
                  {"task", task},
                  {"source", source},
                  {"synthetic", synthetic},
@@ -113,8 +112,9 @@ Manifest Manifest::read(const fs::path& path) {
             where);
   std::string schema, fingerprint;
   member(object, "schema", schema, where);
-  if (schema != kSchema) {
-    throw Error(where + ": schema should be \"" + kSchema + "\", not " + printable_json(schema));
+  if (schema != kDataSchema) {
+    throw Error(where + ": schema should be \"" + kDataSchema + "\", not " +
+                printable_json(schema));
   }
   Manifest manifest;
   member(object, "task", manifest.task, where);

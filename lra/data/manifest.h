@@ -38,6 +38,9 @@ struct IdMap {
   std::string name;           // "without brackets"
 };
 
+/// Of manifest.json.
+inline constexpr const char* kDataSchema = "lra.data/1";
+
 /// manifest.json
 struct Manifest {
   std::string task;

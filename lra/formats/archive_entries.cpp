@@ -84,6 +84,9 @@ class ArchiveReader {
     const std::string name = names_.of(entry);
     if (name.empty() && status == ARCHIVE_WARN) throw failure(status);
     entry_ = name;
+    if (archive_entry_is_encrypted(entry) != 0)
+      throw Error(path_.string() + ", at " + printable(entry_, kLongestName) +
+                  ": it is encrypted; give the folder, or an archive without a password");
     return entry;
   }
 
@@ -141,9 +144,6 @@ class ArchiveReader {
       message +=
           text != nullptr ? printable(text, kLongestName) : "error " + std::to_string(status);
     }
-    // Of an encrypted entry.
-    if (message.find("assphrase") != std::string::npos)
-      return Error(message + "; decrypt it, and give the folder or an archive without a password");
     return Error(message + kDamaged);
   }
 

@@ -12,6 +12,7 @@
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/projected_attention.h"
 #include "attention_variants/registry.h"
+#include "harness/host/gpu.h"
 #include "harness/selfcheck/checks.h"
 #include "harness/selfcheck/selfcheck.h"
 #include "tests/harness/program.h"
@@ -22,6 +23,12 @@ namespace {
 namespace fs = std::filesystem;
 using selfcheck::CheckReport;
 using selfcheck::CheckSubject;
+
+TEST(SelfcheckDropouts, AreSkippedWithoutOwnKernels) {
+  EXPECT_NO_THROW(selfcheck::skip_without_own_kernels(torch::kCPU));
+  if (host::has_own_gpu_kernels()) GTEST_SKIP() << "this machine's GPU runs our kernels";
+  EXPECT_THROW(selfcheck::skip_without_own_kernels(torch::kCUDA), selfcheck::CheckEnd);
+}
 
 // What is wrong with it.
 enum class Fault {

@@ -136,6 +136,7 @@ TEST(TuneChoice, DoesNotTakeUnknownForNever) {
   EXPECT_NE(notes().find("no seed of what was chosen"), std::string::npos);
   cells[0].learning_unknown = true;
   EXPECT_EQ(notes().find("no seed of what was chosen"), std::string::npos);
+  EXPECT_EQ(score_table(example(cells)).rows[0][3], "–");
   EXPECT_EQ(score_table(example(cells)).rows[0][4], "–, never");
   EXPECT_TRUE(example(cells).chosen.front().learning_unknown);
 }

@@ -242,9 +242,35 @@ TEST_F(Archives, AWrongChecksumIsAnError) {
   }
 }
 
+TEST_F(Archives, EncryptedEntriesAreNotCalledDamaged) {
+  const fs::path zip = folder_ / "secret.zip";
+  archive* writer = archive_write_new();
+  archive_write_set_format_zip(writer);
+  ASSERT_EQ(archive_write_set_options(writer, "zip:encryption=zipcrypt"), ARCHIVE_OK)
+      << archive_error_string(writer);
+  archive_write_set_passphrase(writer, "word");
+  ASSERT_EQ(archive_write_open_filename(writer, zip.c_str()), ARCHIVE_OK);
+  archive_entry* entry = archive_entry_new();
+  archive_entry_set_pathname(entry, "a.txt");
+  archive_entry_set_filetype(entry, AE_IFREG);
+  archive_entry_set_size(entry, 4);
+  ASSERT_EQ(archive_write_header(writer, entry), ARCHIVE_OK) << archive_error_string(writer);
+  archive_write_data(writer, "text", 4);
+  archive_entry_free(entry);
+  archive_write_free(writer);
+  EXPECT_EQ(error_of(zip), zip.string() +
+                               ", at a.txt: it is encrypted; give the folder, or an "
+                               "archive without a password");
+}
+
 TEST_F(Archives, WhatIsNoSourceIsNamed) {
   EXPECT_EQ(error_text([&] { Source(folder_ / "none"); }),
             "there is no folder or archive " + (folder_ / "none").string());
+  fs::create_symlink(folder_ / "circle", folder_ / "circle");
+  EXPECT_EQ(error_text([&] { Source(folder_ / "circle"); }),
+            "cannot read " + (folder_ / "circle").string() +
+                ": Too many levels of symbolic links; its symbolic links lead in a circle: remove "
+                "one");
   EXPECT_EQ(error_text([&] { Source("/dev/null"); }),
             "/dev/null is neither a folder nor an archive");
   write_file(folder_ / "x.tar", "label\ttext\n" + large_);

@@ -251,6 +251,16 @@ TEST_F(Text, ReviewsThatStandInTrainAndTestAreCounted) {
             "have 25000 and 25000");
 }
 
+TEST_F(Text, RatingsThatContradictTheirFolderAreCounted) {
+  auto entries = small_imdb(30);
+  entries.push_back({.name = "aclImdb/train/neg/90_9.txt", .content = "praise"});
+  entries.push_back({.name = "aclImdb/test/pos/90_1.txt", .content = "blame"});
+  write(entries);
+  EXPECT_EQ(prepare().manifest().notes.back(),
+            "WARNING: reviews whose rating contradicts their folder: 2 (pos has 7 to 10, neg 1 to "
+            "4)");
+}
+
 TEST_F(Text, WrongUsageIsSaid) {
   write(small_imdb(3));
   EXPECT_EQ(error_of({.synthetic = true}), "the task text has no --synthetic");

@@ -24,6 +24,15 @@ TEST(LongForms, HoldEveryRunAndEveryCell) {
   }
 }
 
+TEST(LongForms, SayWhereARunWentOnElsewhere) {
+  std::vector<Result> results{example_result("nystrom", 0), example_result("nystrom", 1)};
+  results[1].training.measured_from = 900;
+  const Table runs = results_long(results);
+  EXPECT_EQ(runs.columns.back().header, "measured_from");
+  EXPECT_EQ(runs.rows[0].back(), "");
+  EXPECT_EQ(runs.rows[1].back(), "900");
+}
+
 TEST(LongForms, SayWhatWeightsWereTrainedForBefore) {
   std::vector<Result> results{example_result("nystrom", 0), example_result("nystrom", 1)};
   results[1].pretrained = example_pretraining();
@@ -45,7 +54,8 @@ TEST(LongForms, SayWhatWeightsWereTrainedForBefore) {
   results[0] = example_result("nystrom", 1);
   results[0].status = Status::timeout;
   results[0].test.reset();
-  EXPECT_EQ(column(accuracy_long(results), "pretrained").back(), "masked");
+  for (Result& r : results) r.config["pretraining"] = {{"training", {{"steps", 9}}}};
+  EXPECT_EQ(column(accuracy_long(results), "pretrained"), (std::vector<std::string>{"masked"}));
   EXPECT_EQ(column(runs, "total_seconds"), (std::vector<std::string>{"", "180.5"}));
 }
 
