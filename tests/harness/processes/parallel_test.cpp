@@ -250,7 +250,7 @@ void wait_for_evaluation(const fs::path& run, const Program& program) {
 using SlowParallelTest = ParallelTest;
 
 TEST_F(SlowParallelTest, StoppedAndKilledItGoesOnToTheSameBits) {
-  constexpr int64_t kSteps = 240;  // mpirun takes a while to pass a signal on
+  constexpr int64_t kSteps = 240;
   const Words cut = words("cut", "standard", kSteps);
   const ProgramResult begun = processes(2, words("whole", "standard", kSteps));
   ASSERT_EQ(begun.status, 0) << begun.text();
@@ -287,7 +287,15 @@ TEST_F(SlowParallelTest, StoppedAndKilledItGoesOnToTheSameBits) {
   });
   EXPECT_NE(killed.err.find("signal 9"), std::string::npos) << killed.err;
 
-  cut_short([](const Program& program) { program.send(SIGINT); });
+  // mpirun is a while at passing this one on, behind a SIGCONT: the run must not end before it.
+  cut_short([](const Program& program) {
+    for (const int rank : {0, 1}) {
+      const pid_t process = find_rank(program.pid(), rank);
+      ASSERT_NE(process, 0);
+      kill(process, SIGSTOP);
+    }
+    program.send(SIGINT);
+  });
 
   const ProgramResult end = processes(2, cut);
   ASSERT_EQ(end.status, 0) << end.text();
