@@ -70,11 +70,14 @@ std::string AccuracyCell::statuses() const {
 }
 
 std::string AccuracyCell::text() const {
-  if (ok.empty()) return other.empty() ? "–" : statuses();
+  const LearnedCount count = learned_count();
+  if (ok.empty()) {
+    if (other.empty()) return "–";
+    return statuses() + (count.of > 1 ? fmt::format(", learned {}", count.text()) : "");
+  }
   const stats::Interval ci = interval();
   std::string result = fmt::format("{:.2f} [{:.2f}, {:.2f}]", percent(), ci.low, ci.high);
   if (ok.size() > 1) result += fmt::format(" n={}", ok.size());
-  const LearnedCount count = learned_count();
   if (count.of > 1 && count.learned < count.of) result += fmt::format(", learned {}", count.text());
   if (count.mixed()) result += fmt::format(": {:.2f}", learned_only().percent());
   if (!other.empty()) result += fmt::format(" ({})", statuses());

@@ -79,7 +79,8 @@ struct AccuracyCell {
   stats::Estimate estimate() const;
   std::string statuses() const;       // of the others: "oom", "2 oom, crash"
   std::string diverged_text() const;  // "2 of 4 seeds diverged"
-  /// "37.05 [34.96, 39.19]", "37.40 [33.98, 40.82] n=3 (1 oom)", "diverged"; of several seeds that
+  /// "37.05 [34.96, 39.19]", "37.40 [33.98, 40.82] n=3 (1 oom)", "diverged", "3 diverged, learned
+  /// 0/3"; of several seeds that
   /// did not all learn the task "31.20 [20.01, 42.39] n=5, learned 3/5: 38.10"
   std::string text() const;
 };

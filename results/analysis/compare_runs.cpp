@@ -237,7 +237,10 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
   const auto of_b = of_a.empty() ? of_a : predictions_of(c.b, c.notes);
   if (!of_a.empty() && !of_b.empty() && of_same_examples(c.a, c.b, c.notes)) {
     const bool single = of_a.size() == 1 && of_b.size() == 1;
-    const int64_t apart = single ? differing(*of_a[0], *of_b[0]) : kLeastDiffering;
+    int64_t apart = 0;  // of two runs at most
+    for (const Predictions* one : of_a) {
+      for (const Predictions* other : of_b) apart = std::max(apart, differing(*one, *other));
+    }
     if (apart >= kLeastDiffering) {
       c.bootstrap = paired_bootstrap(of_a, of_b);
     } else {

@@ -112,6 +112,10 @@ bool has_interval(const std::vector<std::vector<double>>& passes) {
 
 bool has_interval(const Profile& p) { return has_interval(passes_of(p)); }
 
+std::optional<stats::Interval> shown_interval(const Profile& p) {
+  return p.time && has_interval(p) ? p.time->ci95 : std::nullopt;
+}
+
 std::optional<double> time_cost(const Profile& p) {
   if (!(p.time->median > 0)) return std::nullopt;
   return p.time->median / shared_by(p);

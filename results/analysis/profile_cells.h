@@ -36,6 +36,8 @@ std::vector<std::vector<double>> passes_of(const Profile& profile);
 /// Whether there are enough samples for an interval (stats::kFewestSamples).
 bool has_interval(const std::vector<std::vector<double>>& passes);
 bool has_interval(const Profile& profile);
+/// That of the median where it has one: records of before give some of fewer samples.
+std::optional<stats::Interval> shown_interval(const Profile& profile);
 
 /// What a cell took, by which it is compared: where a policy chose the batch, which then differs
 /// from cell to cell, of a sample. Milliseconds of a measured() cell, and MiB; absent where the

@@ -98,16 +98,18 @@ std::vector<ScoreGroup> score_groups(std::span<const Result> results) {
       for (const auto& [row, score] : group.rows) scored.insert(row);
       if (!group.rows.empty()) groups.push_back(std::move(group));
     }
-    std::vector<std::string> incomplete;
-    for (const std::string& row : rows) {
-      if (scored.contains(row)) continue;
-      const bool whole = std::ranges::all_of(tasks, [&](const std::string& task) {
-        const auto cell = cells.find({row, task});
-        return cell != cells.end() && !cell->second.ok.empty();
-      });
-      incomplete.push_back(row + (whole ? " (not all tasks on one machine)" : " (not all tasks)"));
+    for (size_t i = first; i < groups.size(); ++i) {
+      for (const std::string& row : rows) {
+        if (groups[i].rows.contains(row)) continue;
+        const bool whole = std::ranges::all_of(tasks, [&](const std::string& task) {
+          const auto cell = cells.find({row, task});
+          return cell != cells.end() && !cell->second.ok.empty();
+        });
+        groups[i].incomplete.push_back(row + (scored.contains(row) ? " (on another machine)"
+                                              : whole ? " (not all tasks on one machine)"
+                                                      : " (not all tasks)"));
+      }
     }
-    for (size_t i = first; i < groups.size(); ++i) groups[i].incomplete = incomplete;
   }
   return groups;
 }

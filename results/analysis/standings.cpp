@@ -42,7 +42,7 @@ void test_ranks(const std::vector<double>& cell, const std::vector<double>& best
 
 void test(const AccuracyCell& cell, const AccuracyCell& best, Standing& standing) {
   const LearningTest learning{.a = best.learned_count(), .b = cell.learned_count()};
-  if (standing.difference > 0) {  // else it would be the best
+  if (standing.difference.value_or(0) > 0) {  // else it would be the best
     standing.reason = cell.diverged > 0 ? cell.diverged_text() : "it did not learn the task";
   } else if (learning.decides()) {
     if (learning.enough_seeds()) {
@@ -104,7 +104,7 @@ std::string Standing::text() const {
 std::vector<Standing> standings(const AccuracyCells& cells) {
   std::map<std::string, std::map<std::string, const AccuracyCell*>> tasks;  // task -> row -> cell
   for (const auto& [key, cell] : cells) {
-    if (!cell.ok.empty()) tasks[key.second][key.first] = &cell;
+    if (cell.learned_count().of > 0) tasks[key.second][key.first] = &cell;
   }
   std::vector<Standing> all;
   for (const auto& [task, rows] : tasks) {
@@ -115,7 +115,8 @@ std::vector<Standing> standings(const AccuracyCells& cells) {
     }
     if (rows.size() < 2 || best == nullptr) continue;
     for (const auto& [row, cell] : rows) {
-      Standing standing{.row = row, .task = task, .difference = cell->percent() - best->percent()};
+      Standing standing{.row = row, .task = task};
+      if (!cell->ok.empty()) standing.difference = cell->percent() - best->percent();
       if (cell == best) {
         standing.place = Standing::Place::best;
       } else {

@@ -35,7 +35,8 @@ struct Standing {
   std::string test;    // "McNemar", "Welch" or "rank sum"; "" of the best and the untested
   std::string reason;  // why it is not tested
   // To the best, in percentage points; above 0 where seeds diverged, or none learned the task.
-  double difference = 0;
+  // Absent where every seed diverged.
+  std::optional<double> difference;
   std::optional<stats::Interval> ci95;  // of the difference
   std::optional<double> p, adjusted;    // by Holm, over the whole table
 
@@ -43,14 +44,14 @@ struct Standing {
   std::string text() const;
 };
 
-/// One for each task and attention with a run that is ok, where a task has at least two; by task,
-/// then row. The best has the highest mean of those of which a seed learned the task and none
-/// diverged; without one a task has no standings. Each other is tested against it: single runs by
-/// the exact McNemar test on their predictions, with a paired bootstrap interval; several seeds on
-/// both sides by Welch's t test over them, with the sampling of the test set that they share
-/// (sampling_error()); where LearningTest::decides(), by the rank-sum test of enough seeds alone,
-/// in which a seed that diverged is below all. One with a higher mean is not tested, nor one with
-/// higher ranks. All p values of the table are one family.
+/// One for each task and attention with a run that is ok or diverged, where a task has at least
+/// two; by task, then row. The best has the highest mean of those of which a seed learned the task
+/// and none diverged; without one a task has no standings. Each other is tested against it: single
+/// runs by the exact McNemar test on their predictions, with a paired bootstrap interval; several
+/// seeds on both sides by Welch's t test over them, with the sampling of the test set that they
+/// share (sampling_error()); where LearningTest::decides(), by the rank-sum test of enough seeds
+/// alone, in which a seed that diverged is below all. One with a higher mean is not tested, nor one
+/// with higher ranks. All p values of the table are one family.
 std::vector<Standing> standings(const AccuracyCells& cells);
 
 }  // namespace lra

@@ -17,10 +17,10 @@ std::optional<std::array<double, 4>> point(const Profile& p, Quantity quantity) 
   const auto cost = quantity == Quantity::time ? time_cost(p) : memory_cost(p);
   if (!cost) return std::nullopt;  // has no place on a logarithmic axis
   const double y = *cost;
-  if (quantity == Quantity::memory || !p.time->ci95) return {{x, y, y, y}};
+  const auto ci = quantity == Quantity::time ? shown_interval(p) : std::nullopt;
+  if (!ci) return {{x, y, y, y}};
   const double scale = y / p.time->median;
-  return {{x, y, p.time->ci95->low > 0 ? p.time->ci95->low * scale : y / 10,
-           p.time->ci95->high * scale}};
+  return {{x, y, ci->low > 0 ? ci->low * scale : y / 10, ci->high * scale}};
 }
 
 std::vector<PlotSeries> series_of(const ProfileGroup& group, std::span<const Published> references,

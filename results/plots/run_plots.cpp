@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "results/analysis/accuracy_cells.h"
@@ -60,8 +61,13 @@ CurveRows curve_rows(const RecipeGroup& group, const std::string& task) {
 // What an attention is called in the key: "a (3 seeds, 1 never left majority)", "a (folder)".
 std::string curves_key(const std::string& name, const std::vector<const Result*>& drawn) {
   const auto stuck = std::ranges::count_if(drawn, &Result::never_left_majority);
-  std::string what =
-      drawn.size() > 1 ? fmt::format("{} seeds", drawn.size()) : given_name(*drawn.front());
+  std::set<uint64_t> seeds;
+  for (const Result* r : drawn) seeds.insert(r->seed);
+  std::string what = given_name(*drawn.front());
+  if (drawn.size() > 1) {
+    what = fmt::format("{} seed{}", seeds.size(), seeds.size() == 1 ? "" : "s");
+    if (seeds.size() < drawn.size()) what += fmt::format(", {} runs", drawn.size());
+  }
   if (what == name) what = "";
   if (stuck > 0) {
     what += what.empty() ? "" : ", ";

@@ -87,8 +87,9 @@ constexpr CostColumn kCosts[] = {
     {"Time in ms", "lra-time", /*of_time=*/true, time_cost,
      [](const Profile& p) -> Number {
        const double median = p.time->median;
-       if (!p.time->ci95) return std::pair(median, 0.0);
-       return std::pair(median, std::max(median - p.time->ci95->low, p.time->ci95->high - median));
+       const auto ci = shown_interval(p);
+       if (!ci) return std::pair(median, 0.0);
+       return std::pair(median, std::max(median - ci->low, ci->high - median));
      }},
 };
 

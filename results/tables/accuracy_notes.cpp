@@ -37,12 +37,12 @@ void note_diverged(const AccuracyCells& cells, const std::string& task,
                    std::vector<std::string>& notes) {
   std::vector<std::string> rows;
   for (const auto& [key, cell] : cells) {
-    if (key.second == task && !cell.ok.empty() && cell.diverged > 0)
+    if (key.second == task && cell.learned_count().of > 1 && cell.diverged > 0)
       rows.push_back(fmt::format("{} ({})", key.first, cell.diverged_text()));
   }
   if (rows.empty()) return;
   notes.push_back(
-      fmt::format("WARNING: {} was not learned by all seeds of {}: the mean is that of the others "
+      fmt::format("WARNING: {} was not learned by all seeds of {}: a mean is that of the others "
                   "alone, and never bold nor the best",
                   task, fmt::join(rows, ", ")));
 }
@@ -51,7 +51,7 @@ void note_diverged(const AccuracyCells& cells, const std::string& task,
 void note_standing(const std::vector<Standing>& all, const AccuracyCells& cells,
                    const std::string& task, std::vector<std::string>& notes) {
   const auto of_task = [&task](const auto& entry) {
-    return entry.first.second == task && !entry.second.ok.empty();
+    return entry.first.second == task && entry.second.learned_count().of > 0;
   };
   const auto learned = [&](const auto& entry) {
     return of_task(entry) && !entry.second.learned.empty();
@@ -123,7 +123,7 @@ void note_runs(const RecipeGroup& group, const AccuracyCells& cells,
     several |= cell.ok.size() > 1;
     repeated |= cell.repeated > 0;
     const LearnedCount count = cell.learned_count();
-    some_learned |= !cell.ok.empty() && count.of > 1 && count.learned < count.of;
+    some_learned |= count.of > 1 && count.learned < count.of;
     for (const Result* r : cell.ok) {
       at_positions |= r->test->samples.has_value();
       const std::string& source = r->data.source;

@@ -69,11 +69,12 @@ std::vector<Table> difference_tables(std::span<const Result> results,
         const AccuracyCell& cell = cells.at({s.row, s.task});
         const auto sd = cell.sd();
         const bool best = s.place == Standing::Place::best;
-        table.rows.push_back(
-            {s.task, s.row, ok_and_diverged(cell), fmt::format("{:.2f}", cell.percent()),
-             sd ? fmt::format("{:.2f}", *sd) : "–",
-             best ? "–" : fmt::format("{:+.2f}", s.difference), interval_text(s.ci95),
-             s.test.empty() ? "–" : s.test, p_text(s.p), p_text(s.adjusted), s.text()});
+        table.rows.push_back({s.task, s.row, ok_and_diverged(cell),
+                              cell.ok.empty() ? "–" : fmt::format("{:.2f}", cell.percent()),
+                              sd ? fmt::format("{:.2f}", *sd) : "–",
+                              best || !s.difference ? "–" : fmt::format("{:+.2f}", *s.difference),
+                              interval_text(s.ci95), s.test.empty() ? "–" : s.test, p_text(s.p),
+                              p_text(s.adjusted), s.text()});
       }
     }
     tables.push_back(table);

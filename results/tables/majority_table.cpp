@@ -34,11 +34,15 @@ std::vector<Table> majority_tables(std::span<const Result> results) {
     }
     if (table.rows.empty()) continue;
     std::ranges::sort(table.rows);
+    const auto known = std::ranges::count_if(
+        group.results, [](const Result* r) { return r->dev && r->data.dev_majority; });
+    const auto unknown = std::ssize(group.results) - known;
     table.notes.push_back(fmt::format(
-        "WARNING: {} of {} runs never left the majority class: dev's 95 % interval did "
+        "WARNING: {} of {} runs{} never left the majority class: dev's 95 % interval did "
         "not stay above its most frequent label, or those of its samples; their accuracies "
         "say nothing of the attention",
-        table.rows.size(), group.results.size()));
+        table.rows.size(), known,
+        unknown > 0 ? fmt::format(" ({} more do not say)", unknown) : ""));
     tables.push_back(std::move(table));
   }
   return tables;

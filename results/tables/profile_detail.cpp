@@ -85,9 +85,8 @@ void add_time(const ProfileGroup& group, const std::vector<std::string>& baselin
       [&](const std::string& row, const Profile& p) {
         std::string text =
             fmt::format("{}{}", p.noisy.empty() ? "" : "~", short_number(p.time->median));
-        if (p.time->ci95)
-          text += fmt::format(" [{}, {}]", short_number(p.time->ci95->low),
-                              short_number(p.time->ci95->high));
+        if (const auto ci = shown_interval(p))
+          text += fmt::format(" [{}, {}]", short_number(ci->low), short_number(ci->high));
         return text +
                ratios(group, baselines, row, p.length, [&](const Profile& base) -> std::string {
                  const auto own = time_cost(p), other = time_cost(base);
@@ -199,12 +198,14 @@ void add_roofline(const ProfileGroup& group, std::vector<Table>& tables) {
         if (!p.flops || !(p.time->median > 0)) return "";
         const double work = work_of(p), rate = work / p.time->median / 1e6;  // GFLOP/s
         if (!std::isfinite(rate)) return "";
-        std::string text = fmt::format("{}, {}", short_number(work / 1e9), short_number(rate));
+        const char* mark = p.noisy.empty() ? "" : "~";
+        std::string text =
+            fmt::format("{}, {}{}", short_number(work / 1e9), mark, short_number(rate));
         if (p.roofline && p.least_bytes && *p.least_bytes > 0) {
           const double most = attainable_gflops(*p.roofline, *p.flops, *p.least_bytes);
           const double part = 100 * rate / most;
           if (!std::isfinite(part)) return text;
-          text += fmt::format(", {} % ({})",
+          text += fmt::format(", {}{} % ({})", mark,
                               part < 1e6 ? fmt::format("{:.0f}", part) : short_number(part),
                               most < p.roofline->gflops ? "memory" : "arithmetic");
         }

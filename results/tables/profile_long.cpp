@@ -101,9 +101,9 @@ LongRow measured_row(const Profile& p) {
   }
   if (p.time) {
     row["time"] = exact_number(p.time->median);
-    if (p.time->ci95) {
-      row["time_ci95_low"] = exact_number(p.time->ci95->low);
-      row["time_ci95_high"] = exact_number(p.time->ci95->high);
+    if (const auto ci = shown_interval(p)) {
+      row["time_ci95_low"] = exact_number(ci->low);
+      row["time_ci95_high"] = exact_number(ci->high);
     }
     row["samples"] = integer(static_cast<int64_t>(p.time->samples.size()));
     row["passes"] = integer(static_cast<int64_t>(p.time->passes.size()));

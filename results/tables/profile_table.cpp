@@ -94,10 +94,24 @@ std::vector<const Profile*> cells_of(const ProfileGroup& group) {
   return all;
 }
 
-// How the times were taken, where all cells agree.
+// How often intervals of so few processes hold the true median: MedianOverPasses' test of it.
+std::string coverage_text(int64_t processes) {
+  switch (processes) {
+    case 1:
+      return "; intervals of one process are of it alone, others may lie outside";
+    case 2:
+      return "; intervals of two processes hold the true median in some 60 of 100 cases";
+    case 3:
+      return "; intervals of three processes hold the true median in some 83 of 100 cases";
+    default:
+      return "";
+  }
+}
+
+// How the times were taken, where that is known of all cells.
 std::string method_note(const ProfileGroup& group) {
   std::set<std::string> texts;
-  bool one_process = false, two_processes = false;
+  std::set<int64_t> processes;
   for (const auto& [name, cells] : group.rows) {
     for (const auto& [length, p] : cells) {
       if (!p->package.empty() || p->status != Status::ok) continue;
@@ -109,21 +123,21 @@ std::string method_note(const ProfileGroup& group) {
                                m.contains("pinned") && !m["pinned"].is_null()
                                    ? "threads pinned to processors " + json_line(m["pinned"])
                                    : "threads not pinned"));
-      if (m["passes"] == 1) one_process = true;
-      if (m["passes"] == 2) two_processes = true;
+      if (m["passes"].is_number_integer()) processes.insert(m["passes"].get<int64_t>());
     }
   }
-  if (texts.size() != 1) return "";
-  return *texts.begin() +
-         (one_process ? "; intervals are of that process alone, others may lie outside"
-          : two_processes
-              ? "; intervals of two processes hold the true median in some 60 of 100 cases"
-              : "");
+  if (texts.empty()) return "";
+  std::string text = texts.size() == 1
+                         ? *texts.begin()
+                         : fmt::format("not all measured alike: {}", fmt::join(texts, "; or "));
+  for (const int64_t count : processes) text += coverage_text(count);
+  return text;
 }
 
 std::vector<std::string> row_of(const ProfileGroup& group, const std::string& name) {
   std::vector<std::string> row{name};
   std::vector<double> lengths, memory, time;
+  bool noisy = false;
   for (const int64_t length : group.lengths) {
     const Profile* p = group.at(name, length);
     if (!measured(p)) {
@@ -133,12 +147,14 @@ std::vector<std::string> row_of(const ProfileGroup& group, const std::string& na
     row.push_back(fmt::format("{} / {}{}{}", p->memory->peak ? short_number(*p->memory->peak) : "–",
                               p->noisy.empty() ? "" : "~", short_number(p->time->median),
                               batch_mark(*p)));
+    noisy |= !p->noisy.empty();
     lengths.push_back(static_cast<double>(length));
     memory.push_back(memory_cost(*p).value_or(0));  // growth leaves out what is not positive
     time.push_back(time_cost(*p).value_or(0));
   }
   row.push_back(growth_text(lengths, memory));
-  row.push_back(growth_text(lengths, time));
+  const std::string growth = growth_text(lengths, time);
+  row.push_back(noisy && growth != "–" ? "~" + growth : growth);
   return row;
 }
 

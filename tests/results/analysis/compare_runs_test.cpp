@@ -351,6 +351,14 @@ TEST(CompareRuns, HasNoBootstrapOfAFewExamplesThatDiffer) {
   EXPECT_TRUE(few.mcnemar);
   EXPECT_TRUE(contains(notes_text(few), "no bootstrap: the runs differ on 9 examples, fewer than"));
   EXPECT_TRUE(compare_runs(a, far).bootstrap);
+  // Of several seeds by the two that differ most.
+  const std::vector<Result> seeds{compared_run("nystrom", 400), compared_run("nystrom", 399, 1)},
+      like{compared_run("standard", 400), compared_run("standard", 398, 1)},
+      apart{compared_run("standard", 400), compared_run("standard", 390, 1)};
+  const RunComparison close = compare_runs(seeds, like);
+  EXPECT_FALSE(close.bootstrap);
+  EXPECT_TRUE(contains(notes_text(close), "no bootstrap: the runs differ on 2 examples"));
+  EXPECT_TRUE(compare_runs(seeds, apart).bootstrap);
 }
 
 TEST(CompareRuns, SaysWhereCheckpointsWereChosenOnTest) {

@@ -45,7 +45,7 @@ TEST(Standings, SingleRunsAreTestedByMcNemarOnTheirPredictions) {
   EXPECT_EQ(near.place, Place::indistinguishable);
   EXPECT_EQ(near.text(), "not distinguishable");
   EXPECT_EQ(near.test, "McNemar");
-  EXPECT_NEAR(near.difference, -0.2, 1e-12);
+  EXPECT_NEAR(near.difference.value(), -0.2, 1e-12);
   EXPECT_DOUBLE_EQ(*near.p, stats::mcnemar_p(20, 22));
   const Standing& far = of(all, "far");
   EXPECT_EQ(far.place, Place::below);
@@ -83,7 +83,7 @@ TEST(Standings, SeedsAreTestedByWelch) {
                         {.variance = 1e4 * (squares / 1000 - 0.01) / 999, .freedom = 999});
   EXPECT_NEAR(*far.p, welch.p, 1e-9);
   EXPECT_NEAR(far.ci95->low, welch.difference.low, 1e-9);
-  EXPECT_NEAR(far.difference, -10, 1e-12);
+  EXPECT_NEAR(far.difference.value(), -10, 1e-12);
 }
 
 // Three seeds a side that agree to 0.1 points, two points apart, on a test set of 200.

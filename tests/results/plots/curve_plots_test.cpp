@@ -53,6 +53,9 @@ TEST(CurvePlots, SayWhichNeverLeftTheMajorityClass) {
   EXPECT_TRUE(contains(script(), "title 'a (2 seeds)'")) << script();
   results[1].left_majority_at.reset();
   EXPECT_TRUE(contains(script(), "title 'a (2 seeds, 1 never left majority)'")) << script();
+  results.push_back(results[0]);
+  EXPECT_TRUE(contains(script(), "title 'a (2 seeds, 3 runs, 1 never left majority)'")) << script();
+  results.pop_back();
   results[1].path = "runs/mine/result.json";
   results.erase(results.begin());
   EXPECT_TRUE(contains(script(), "title 'a (mine, never left majority)'")) << script();

@@ -111,6 +111,23 @@ TEST(ScorePlots, ShowSpeedAndAccuracyAndMemoryAsAnArea) {
   EXPECT_EQ(score_plots(results).at(0).title.back(), "left out: c (not all tasks on one machine)");
   results.pop_back();
   for (Result& r : results) r.machine.processor = "Xeon";
+  // What is scored on another machine is named above each picture.
+  std::vector<Result> apart;
+  for (const char* processor : {"EPYC", "Xeon"}) {
+    for (Result r : results) {
+      r.machine.processor = processor;
+      if (processor[0] == 'E') r.attention.name = r.attention.label = "old " + r.attention.name;
+      apart.push_back(r);
+    }
+  }
+  const auto both = score_plots(apart);
+  ASSERT_EQ(both.size(), 2u);
+  for (const auto& [plot, other] : {std::pair{both[0], "a (on another machine), b (on another"},
+                                    {both[1], "old a (on another machine), old b (on another"}}) {
+    std::string title;
+    for (const std::string& line : plot.title) title += line + " ";
+    EXPECT_TRUE(contains(title, other)) << title;
+  }
   // Machines are never mixed, and a record that does not say its batch has no speed.
   results[0].machine.cores = 64;
   EXPECT_TRUE(score_plots(results).empty());

@@ -57,7 +57,7 @@ TEST(Diverged, SeedsCountAsNotLearnedAndAreNeverBold) {
   EXPECT_TRUE(text.ends_with(" n=2, learned 2/4: 45.05 (2 diverged)")) << text;
   EXPECT_EQ(table.bold, (std::set<std::pair<size_t, size_t>>{{1, 1}})) << to_text(table);
   EXPECT_EQ(table.notes[0],
-            "WARNING: listops was not learned by all seeds of shaky (2 of 4 seeds diverged): the "
+            "WARNING: listops was not learned by all seeds of shaky (2 of 4 seeds diverged): a "
             "mean is that of the others alone, and never bold nor the best");
   EXPECT_TRUE(
       contains(to_text(table), "listops: best steady; not tested: shaky (2 of 4 seeds diverged)"));
@@ -103,7 +103,7 @@ TEST(Diverged, DifferencesSayHowManyAndTakeAnotherForTheBest) {
   ASSERT_EQ(all.size(), 2u);
   EXPECT_EQ(all[0].text(), "not tested: 2 of 4 seeds diverged");
   EXPECT_FALSE(all[0].p);
-  EXPECT_NEAR(all[0].difference, 4.9, 1e-9);
+  EXPECT_NEAR(all[0].difference.value(), 4.9, 1e-9);
   EXPECT_EQ(all[1].text(), "best");
   const Table table = difference_tables(a_shaky_and_a_steady_attention(), {})[0];
   EXPECT_EQ(table.rows[0][2], "2 (2 diverged)");
@@ -121,6 +121,29 @@ TEST(Diverged, NoneIsTheBestWhereSeedsOfAllDiverged) {
   const Table table = accuracy_tables(runs, {})[0];
   EXPECT_TRUE(table.bold.empty());
   EXPECT_FALSE(contains(to_text(table), "listops: best"));
+}
+
+TEST(Diverged, AnAttentionOfWhichAllDivergedIsTestedAndToldToo) {
+  std::vector<Result> runs = some_diverged("gone", 0, 5, 0);
+  const std::vector<Result> steady = some_diverged("steady", 5, 5, 800);
+  runs.insert(runs.end(), steady.begin(), steady.end());
+  const auto all = standings_of_runs(runs);
+  ASSERT_EQ(all.size(), 2u);
+  EXPECT_EQ(all[0].row, "gone");
+  EXPECT_EQ(all[0].test, "rank sum");
+  EXPECT_DOUBLE_EQ(*all[0].p, stats::rank_sum_p(std::vector<double>{0, 0, 0, 0, 0},
+                                                std::vector<double>{1, 2, 3, 4, 5}));
+  EXPECT_EQ(all[0].place, Standing::Place::below);
+  EXPECT_FALSE(all[0].difference);
+  const Table differences = difference_tables(runs, {})[0];
+  EXPECT_EQ(differences.rows[0][2], "0 (5 diverged)");
+  EXPECT_EQ(differences.rows[0][3], "–");
+  EXPECT_EQ(differences.rows[0][5], "–");
+  const Table table = accuracy_tables(runs, {})[0];
+  EXPECT_EQ(cell(table, "gone", "listops %"), "5 diverged, learned 0/5");
+  EXPECT_TRUE(contains(table.notes[0], "all seeds of gone (5 of 5 seeds diverged): a mean"))
+      << table.notes[0];
+  EXPECT_TRUE(contains(to_text(table), "listops: best steady; below it: gone"));
 }
 
 TEST(Diverged, SeedsAreTestedAsThoseThatDidNotLearn) {

@@ -61,6 +61,44 @@ TEST(MemoryTimeTable, SaysInHowManyProcessesACellWasMeasured) {
   }
 }
 
+TEST(MemoryTimeTable, SaysWhereCellsWereNotMeasuredAlike) {
+  std::vector<Profile> profiles = table1_shaped();
+  for (Profile& p : profiles) p.method = {{"passes", 3}, {"seconds", 1.0}};
+  profiles[0].method["passes"] = 1;
+  const std::string text = to_text(memory_time_tables(profiles)[0]);
+  EXPECT_TRUE(contains(text, "not all measured alike: 1 interleaved process a cell")) << text;
+  EXPECT_TRUE(contains(text, "; or 3 interleaved processes a cell")) << text;
+  EXPECT_TRUE(contains(text, "intervals of one process are of it alone")) << text;
+  EXPECT_TRUE(contains(text, "three processes hold the true median in some 83 of 100")) << text;
+}
+
+TEST(MemoryTimeTable, MarksWhatIsReckonedFromNoisyTimes) {
+  std::vector<Profile> profiles = table1_shaped();
+  for (Profile& p : profiles) p.flops = 1e9;
+  profiles.front().noisy = "others ran";
+  const Table table = memory_time_tables(profiles)[0];
+  EXPECT_EQ(row(table, "standard")->back(), "~N^2.00");
+  EXPECT_EQ(row(table, "standard")->at(4), "N^2.00") << "of memory";
+  EXPECT_EQ(row(table, "nystrom")->back(), "N^1.00");
+  const Table rates = of_title(profile_tables(profiles, {}), "GFLOP, GFLOP/s")[0];
+  EXPECT_TRUE(contains(row(rates, "standard")->at(1), ", ~")) << to_text(rates);
+  EXPECT_FALSE(contains(row(rates, "standard")->at(2), "~")) << to_text(rates);
+}
+
+// Records of before have some.
+TEST(MemoryTimeTable, ShowsNoIntervalOfFewSamples) {
+  Profile p = example_profile("standard", 512, 10, 2);
+  p.time->ci95 = {1.9, 2.1};
+  p.time->samples = std::vector<double>(5, 2.0);
+  p.time->passes.clear();
+  const auto time = [&p] {
+    return of_title(profile_tables(std::vector<Profile>{p}, {}), "Time, ms")[0].rows[0][1];
+  };
+  EXPECT_EQ(time(), "2");
+  p.time->samples.push_back(2.0);
+  EXPECT_EQ(time(), "2 [1.9, 2.1]");
+}
+
 TEST(MemoryTimeTable, PublishedRowsStandBesideTheShapesOfTheirTable) {
   const Table table = memory_time_tables(table1_shaped())[0];
   const auto* published = row(table, "Nyströmformer-64 (published, GTX 1080 Ti)");
