@@ -177,6 +177,10 @@ std::string moving_in_causal_form(const std::string& name, const json& options) 
   return first_in_effect(attention_entry(name).info.moves_in_causal_form, options);
 }
 
+std::string unread_in_causal_form(const std::string& name, const json& options) {
+  return first_in_effect(attention_entry(name).info.unread_in_causal_form, options);
+}
+
 std::string drawing_in_passes(const std::string& name, const json& options) {
   return first_in_effect(attention_entry(name).info.draws_in_passes, options);
 }

@@ -40,6 +40,7 @@ struct AttentionInfo {
   bool can_be_causal = false;    // honours AttentionContext::causal
   bool can_rotate = false;       // honours AttentionContext::rotary_base
   bool uniform_padding = false;  // honours AttentionContext::padded_rows
+  bool model_dropout = false;    // honours AttentionContext::dropout
   // Of one that does not: for whoever asks for it.
   std::string why_unrotated = "it does not say that it can (AttentionInfo::can_rotate)";
   std::string peer;  // what outputs and gradients were checked against
@@ -55,6 +56,9 @@ struct AttentionInfo {
   json draws_in_passes = json::object();
   // Options under which its causal form has its weights at other positions: {"one_sided": false}.
   json moves_in_causal_form = json::object();
+  // Options that its causal form does not read: {"bidirectional": true}. Asked for, they are an
+  // error there.
+  json unread_in_causal_form = json::object();
   // Options that others switch off: giving one a value that nothing reads is an error.
   std::vector<ReadWhere> read_where;
   // Whether the experiments on landmark matrices are on its own; at most one variant's are.
@@ -110,6 +114,9 @@ std::string batch_coupling(const std::string& name, const json& options);
 
 /// The same of AttentionInfo::moves_in_causal_form.
 std::string moving_in_causal_form(const std::string& name, const json& options);
+
+/// The same of AttentionInfo::unread_in_causal_form, of options that somebody gives.
+std::string unread_in_causal_form(const std::string& name, const json& options);
 
 /// The same of that by which it draws anew in every pass, as "redraw=forward".
 std::string drawing_in_passes(const std::string& name, const json& options);

@@ -78,6 +78,7 @@ class LocalConvolution : public SequenceMixer {
         .why_unrotated = "it has no queries and keys",
         .peer = "the formula, in float64",
         .moves_in_causal_form = {{"one_sided", false}},
+        .unread_in_causal_form = {{"one_sided", false}},
     });
 
 }  // namespace

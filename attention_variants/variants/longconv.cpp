@@ -95,6 +95,7 @@ class LongConvolution : public SequenceMixer {
         .can_be_causal = true,
         .why_unrotated = "it has no queries and keys",
         .peer = "the formula, in float64",
+        .unread_in_causal_form = {{"bidirectional", true}},
     });
 
 }  // namespace

@@ -119,6 +119,7 @@ class LruAttention : public SequenceMixer {
     .can_be_causal = true,
     .why_unrotated = "it has no queries and keys",
     .peer = "lru-pytorch",
+    .unread_in_causal_form = {{"bidirectional", true}},
 });
 
 }  // namespace

@@ -217,8 +217,10 @@ class MegaAttention : public SequenceMixer {
              "[2,z]; distance_bias [2Nmax-1], or [2c-1]",
     .length_bound = true,
     .can_be_causal = true,
+    .model_dropout = true,
     .why_unrotated = "it has a bias for each distance instead",
     .peer = "transformers",
+    .unread_in_causal_form = {{"bidirectional", true}},
 });
 
 }  // namespace

@@ -165,6 +165,7 @@ class S5Attention : public SequenceMixer {
     .can_be_causal = true,
     .why_unrotated = "it has no queries and keys",
     .peer = "s5-pytorch",
+    .unread_in_causal_form = {{"bidirectional", true}},
 });
 
 }  // namespace

@@ -56,12 +56,26 @@ void check_read(const Config& config) {
   }
 }
 
+// The whole model is given tokens as they are, and neither trained nor judged.
+void check_read_by_model(const Config& config) {
+  constexpr const char* kRead[] = {"input.length",  "input.mask", "input.brackets",
+                                   "input.colours", "kernels",    "training.objective"};
+  for (const std::string& key : config.overridden) {
+    if (key.starts_with("model.") || std::ranges::count(kRead, key) > 0) continue;
+    throw UsageError(fmt::format("--set {}: --scope model reads model.* and {} alone; leave it out",
+                                 key, fmt::join(kRead, ", ")));
+  }
+}
+
 TensorFile attend(const AttendOptions& options, const TensorFile& in) {
   const bool model = options.scope == "model";
   if (!model && options.protocol.empty() && options.task.empty() && options.sets.empty())
     return attend_file(parse_attention(options.attention), in, options.seed);
   const Config config = attend_config(options, in);
-  if (model) return attend_model(config, in);
+  if (model) {
+    check_read_by_model(config);
+    return attend_model(config, in);
+  }
   check_read(config);
   const Settings& settings = config.settings;
   return attend_file({.name = config.attention.name, .options = config.attention_options}, in,

@@ -86,12 +86,13 @@ void check_read(const std::vector<std::string>& sets, const std::string& from) {
     const std::string key = split_override(set).first;
     if (key == "training.batch")
       throw UsageError(fmt::format("{} {}: of a profile it is --batch", from, key));
-    if (key.starts_with("model.") || key.starts_with("input.") || key == "kernels" ||
-        key == "training.objective")
+    if (key.starts_with("model.") || key == "input.brackets" || key == "input.colours" ||
+        key == "input.length" || key == "kernels" || key == "training.objective")
       continue;
     throw UsageError(
-        fmt::format("{} {}: a profile reads model.*, input.*, kernels and training.objective "
-                    "alone; the time of a whole training is in the records of lra train",
+        fmt::format("{} {}: a profile is of whole samples and reads model.*, input.brackets, "
+                    "input.colours, kernels and training.objective alone; the time of a whole "
+                    "training is in the records of lra train",
                     from, key));
   }
 }
@@ -111,6 +112,9 @@ ProfileCell common_cell(const ProfileRequest& given, const Preset& preset) {
     cell.sets = preset.set_words();
   } else if (cell.scope == ProfileScope::model) {
     cell.heads = cell.head_dim = 0;  // the protocol's
+  } else {
+    if (cell.heads == 0) cell.heads = kHeads;
+    if (cell.head_dim == 0) cell.head_dim = kHeadDim;
   }
   // What is given later stands.
   cell.sets.insert(cell.sets.end(), given.sets.begin(), given.sets.end());

@@ -241,22 +241,34 @@ std::vector<std::string> coloured_tasks(const Suite& suite) {
 }
 
 std::vector<std::string> left_notes(const Suite& suite) {
-  // Task and key, and the attentions of both, each once in the order of the cells.
-  std::vector<std::pair<std::string, std::vector<std::string>>> left;
+  // What is left, by whom and for whom, and its attentions, each once in the order of the cells.
+  struct Left {
+    LeftValue value;
+    std::string of;
+    std::vector<std::string> attentions;
+  };
+  std::vector<Left> all;
   for (const SuiteCell& cell : suite.cells) {
+    const std::string name = cell.config.attention.text(), protocol = cell.config.protocol,
+                      budget = "budget " + suite.request.budget.name;
+    const auto add = [&](LeftValue value, const std::string& of) {
+      value.attention.clear();
+      auto it = std::ranges::find_if(
+          all, [&](const Left& known) { return known.value == value && known.of == of; });
+      if (it == all.end()) it = all.insert(it, {.value = value, .of = of, .attentions = {}});
+      if (std::ranges::count(it->attentions, name) == 0) it->attentions.push_back(name);
+    };
+    for (const LeftValue& value : cell.config.left) add(value, protocol);
     for (const std::string& key : cell.left) {
-      const std::string what = cell.config.task + ": " + key;
-      auto it = std::ranges::find(left, what, [](const auto& one) { return one.first; });
-      if (it == left.end()) it = left.emplace(it, what, std::vector<std::string>());
-      const std::string name = cell.config.attention.text();
-      if (std::ranges::count(it->second, name) == 0) it->second.push_back(name);
+      add({.task = cell.config.task, .attention = "", .key = key, .by = "protocol " + protocol},
+          budget);
     }
   }
   std::vector<std::string> notes;
-  for (const auto& [what, attentions] : left) {
-    notes.push_back(fmt::format("{} as protocol {} has it for {}, not as budget {}", what,
-                                suite.cells.front().config.protocol, fmt::join(attentions, ", "),
-                                suite.request.budget.name));
+  for (const Left& one : all) {
+    notes.push_back(fmt::format("{}, not as {}",
+                                one.value.text(fmt::format("{}", fmt::join(one.attentions, ", "))),
+                                one.of));
   }
   return notes;
 }

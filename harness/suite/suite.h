@@ -73,7 +73,8 @@ std::string folder_name(const std::string& text);
 /// folder, and where coloured_tasks() does.
 Suite plan_suite(const SuiteRequest& request, double fraction = 1);
 
-/// Of each task what its budget sets and the protocol's entries for attentions go over, in words.
+/// Of each task what its budget, or the protocol's own file, sets and the protocol's entries for
+/// attentions go over, in words.
 std::vector<std::string> left_notes(const Suite& suite);
 
 /// Throws UsageError with this advice where two cells would share a folder.

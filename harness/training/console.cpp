@@ -24,6 +24,10 @@ void say_start(const TrainRequest& request, const PreparedData& data, const Lear
       learner.model().parameter_count(), settings.training.steps, settings.training.batch,
       training_size, evaluation_split(data, config, "dev").size(), test,
       kind.empty() ? "" : " · " + kind));
+  for (const LeftValue& one : config.left) {
+    host::say(fmt::format("{}, not as {}; an entry of its own for {} gives it, or --set",
+                          one.text(one.attention), config.protocol, one.attention));
+  }
   if (!settings.optimizer.groups.empty()) {
     for (const TrainedGroup& group : learner.groups()) {
       host::say(fmt::format("  lr {:g}, weight decay {:g}: {} parameters, {}", group.lr,

@@ -157,8 +157,10 @@ std::vector<Read> reads_of_model(const ModelOptions& m) {
           {"model.embedding_sd", !pixels, "model.encoder is embedding"},
           {"model.position_sd", m.positions == Positions::learned, "model.positions is learned"},
           {"model.rotary_base", m.positions == Positions::rotary, "model.positions is rotary"},
-          {"model.pixel_mean", pixels, is_pixels},
-          {"model.pixel_sd", pixels, is_pixels},
+          {"model.pixel_mean", pixels && m.pixel_means.empty(),
+           is_pixels + " and model.pixel_means is empty"},
+          {"model.pixel_sd", pixels && m.pixel_sds.empty(),
+           is_pixels + " and model.pixel_sds is empty"},
           {"model.pixel_means", pixels, is_pixels},
           {"model.pixel_sds", pixels, is_pixels},
           {"model.batch_statistics", of_batch, "model.norm_kind is batch"},
@@ -169,29 +171,52 @@ std::vector<Read> reads_of_model(const ModelOptions& m) {
            "model.head is mlp, gelu or mega"}};
 }
 
-// What padding that is a token like others leaves unread.
+// What padding that is a token like others leaves unread, to the layers or to all.
 std::vector<Read> reads_of_padding(const Settings& s) {
-  const bool told = s.input.mask != InputMask::none;
-  const std::string where = "input.mask tells padding";
-  return {{"model.mean_over", told, where},
-          {"model.padding", told, where},
-          {"model.padded_rows", told, where},
-          {"model.cls_mask", told, where}};
+  const bool told = s.input.mask != InputMask::none,
+             masked = told && s.model.padding == Padding::masked;
+  const std::string where = "input.mask tells padding",
+                    to_layers = where + " and model.padding is masked";
+  return {
+      {"model.mean_over", told, where},
+      {"model.padding", told, where},
+      {"model.padded_rows", masked, to_layers},
+      {"model.batch_statistics", masked, to_layers},
+      {"model.cls_mask", masked && s.input.mask == InputMask::nonzero,
+       "input.mask is nonzero, as a first token is real otherwise, and model.padding is masked"}};
 }
 
+// Rows of padding that nothing reads again. Released forms read their inputs' own.
+std::vector<Read> reads_of_rows(const ModelOptions& m, const std::string& attention) {
+  const bool of_mean = m.pooling == Pooling::mean && m.mean_over == MeanOver::all,
+             of_norm = m.norm_kind == NormKind::batch && m.batch_statistics == BatchStatistics::all,
+             of_form = !attention_entry(attention).info.released_form_of.empty();
+  return {{"model.padded_rows", of_mean || of_norm || of_form,
+           "rows of padding are read: model.mean_over is all, or model.norm_kind is batch and "
+           "model.batch_statistics all, or the attention is a form of some released code"}};
+}
+
+// Of a run's schedule and of how much it reads.
 std::vector<Read> reads_of_training(const Settings& s) {
   const ScheduleKind kind = s.schedule.kind;
-  const bool step = kind == ScheduleKind::step, one_cycle = kind == ScheduleKind::one_cycle,
-             power = kind == ScheduleKind::power, cycled = s.schedule.beta1_high > 0;
+  const bool one_cycle = kind == ScheduleKind::one_cycle, cycled = s.schedule.beta1_high > 0,
+             step = kind == ScheduleKind::step && s.schedule.decay_every < s.training.steps,
+             power = kind == ScheduleKind::power && s.schedule.warmup > 0;
+  const std::string is_step =
+                        "schedule.kind is step, and schedule.decay_every less than "
+                        "training.steps",
+                    is_power = "schedule.kind is power with a schedule.warmup";
   // A low end of 0 goes with a high one of 0: it is at most that.
   return {{"optimizer.beta1", !cycled, "schedule.beta1_high is 0"},
           {"schedule.beta1_low", cycled || s.schedule.beta1_low == 0,
            "schedule.beta1_high is more than 0"},
-          {"schedule.decay_every", step, "schedule.kind is step"},
-          {"schedule.decay_factor", step, "schedule.kind is step"},
+          {"schedule.decay_every", step, is_step},
+          {"schedule.decay_factor", step, is_step},
           {"schedule.final_divisor", one_cycle, "schedule.kind is one_cycle"},
-          {"schedule.start_divisor", one_cycle || power, "schedule.kind is one_cycle or power"},
-          {"schedule.power", power, "schedule.kind is power"},
+          {"schedule.start_divisor", one_cycle || power,
+           "schedule.kind is one_cycle, or power with a schedule.warmup"},
+          {"schedule.power", power, is_power},
+          {"input.cut", s.input.cut <= s.input.length, "it is at most input.length"},
           {"training.masked_share", s.training.objective == Objective::masked,
            "training.objective is masked"}};
 }
@@ -236,7 +261,18 @@ void check_read(const Config& config) {
   check(reads_of_padding(config.settings), "leave it out");
   check(reads_of_training(config.settings), "leave it out, or set both");
   check(reads_of_attention(config.attention.name), "leave it out");
+  check(reads_of_rows(config.settings.model, config.attention.name), "leave it out");
   check(reads_of_labels(config), "leave it out");
+}
+
+void check_causal(const Config& config, const json& given) {
+  if (!config.settings.model.causal) return;
+  const std::string unread = unread_in_causal_form(config.attention.name, given);
+  if (unread.empty()) return;
+  throw UsageError(fmt::format(
+      "attention {}: {} has no effect where model.causal is true, as no position reads a later "
+      "one; leave it out, or --set model.causal=false",
+      config.attention.name, unread));
 }
 
 void check_coupling(const Config& config) {

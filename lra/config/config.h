@@ -25,6 +25,17 @@ inline constexpr std::pair<const char*, const char*> kRegimes[] = {
     {kLaterRegime, "from S4 (2022) on: deeper models, more steps, a recipe of each task's own"},
     {kRecallRegime, "no regime of LRA's tables: tasks of its own, with labels at positions"}};
 
+/// A value of a user's protocol that an entry of what the protocol extends goes over.
+struct LeftValue {
+  std::string task, attention;  // of that entry
+  std::string key;              // "optimizer.lr", "attentions.s5.state", "variants.local"
+  std::string by;               // the protocol whose entry it is
+
+  bool operator==(const LeftValue&) const = default;
+  /// "listops: optimizer.lr as lra-2026 has it for linformer", of one or more such.
+  std::string text(const std::string& attentions) const;
+};
+
 /// One run's configuration: a protocol applied to a task and an attention, with overrides.
 struct Config {
   std::string task;
@@ -46,6 +57,9 @@ struct Config {
   // The keys that the protocol sets by variant in this task: two runs that differ in them alone are
   // of one recipe.
   std::vector<std::string> by_attention;
+  // What the protocol sets for all and an older entry has otherwise for this attention; a line of
+  // the run says so, and no file of it.
+  std::vector<LeftValue> left;
 
   /// All effective values.
   json to_json() const;

@@ -98,6 +98,21 @@ std::vector<std::string> keys_by_attention(const Protocol& protocol, const std::
   return {keys.begin(), keys.end()};
 }
 
+// Whether brackets on the command line give what "attentions.s5.state" names.
+bool is_option_of(const AttentionSpec& attention, const std::string& key) {
+  return key.starts_with(kAttentions) && attention.options.contains(key.substr(key.rfind('.') + 1));
+}
+
+// The objective would go over it.
+void check_causal_asked(const Settings& settings, const std::set<std::string>& keys) {
+  if (settings.training.objective != Objective::causal || settings.model.causal ||
+      !keys.contains("model.causal"))
+    return;
+  throw UsageError(
+      "model.causal false with training.objective causal: what is to be predicted would be read; "
+      "leave it out");
+}
+
 // What a user gives the run that comes first is checked as what she gives the other.
 void check_pretraining(Config first, const std::vector<std::string>& overridden) {
   const TrainingDtype wanted = first.settings.training.dtype;
@@ -176,6 +191,7 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   std::set<std::string> keys;
   for (const std::string& text : sets) apply_set(merged, text, keys);
   read_fields(merged, config.settings, sets.empty() ? "protocol " + protocol.name : "--set");
+  check_causal_asked(config.settings, keys);
   settle_given(config, protocol, task_name, attention);
   const TrainingDtype wanted = config.settings.training.dtype;
   if (wanted != TrainingDtype::any && to_string(wanted) != dtype) {
@@ -192,6 +208,11 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   }
   check_read(config);
   config.by_attention = keys_by_attention(protocol, task_name);
+  const std::string entry = entry_key(protocol, task_name, attention);
+  for (const LeftValue& one : protocol.left) {
+    const bool set = keys.contains(one.key) || is_option_of(attention, one.key);
+    if (one.task == config.task && one.attention == entry && !set) config.left.push_back(one);
+  }
 
   json options = protocol.attentions.value(attention.name, json::object());
   merge(options, attention_part(protocol, task_name, attention).options);
@@ -202,6 +223,7 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   }
   config.attention_options = attention_entry(attention.name).effective_options(options);
   check_coupling(config);
+  check_causal(config, given.options);
   if (!config.settings.pretraining.empty()) pretraining_config(config);
   return config;
 }
@@ -225,7 +247,12 @@ Config pretraining_config(const Config& config) {
     throw UsageError("pretraining: a group pretraining has no effect there; leave it out");
   if (!predicts_tokens(first.settings.training.objective))
     throw UsageError("pretraining: training.objective should be masked or causal there");
-  if (!config.settings.evaluation.test) first.settings.evaluation.test = false;
+  if (!config.settings.evaluation.test) {
+    constexpr const char* kTest = "pretraining.evaluation.test";
+    if (first.settings.evaluation.test && std::ranges::count(config.overridden, kTest) > 0)
+      throw UsageError(std::string(kTest) + " has an effect only where evaluation.test is true");
+    first.settings.evaluation.test = false;
+  }
   try {
     settle(first);
     check_pretraining(first, config.overridden);

@@ -26,6 +26,11 @@ ParameterGroup parameter_group(const json& entry, const std::string& where) {
   };
   read("lr", group.lr, more_than(0));
   read("weight_decay", group.weight_decay, at_least(0));
+  if (!group.lr && !group.weight_decay && !entry.contains("lr_factor")) {
+    throw UsageError(where +
+                     " changes nothing: give it lr, lr_factor or weight_decay, or leave "
+                     "it out");
+  }
   return group;
 }
 

@@ -28,6 +28,10 @@ Preset load_preset(const std::string& name_or_path) {
     throw UsageError(
         fmt::format(R"({} should hold "schema": "lra.preset/1" and a "name")", file.where));
   }
+  if (preset.scope == ProfileScope::model) {
+    if (!file.value.contains("heads")) preset.heads = 0;
+    if (!file.value.contains("head_dim")) preset.head_dim = 0;
+  }
   const auto is_length = [](const json& value) {
     return value.is_number_integer() && value.get<int64_t>() >= 1 &&
            value.get<int64_t>() <= kLongestLength;

@@ -11,15 +11,17 @@
 
 namespace lra {
 
+/// H and d of a preset that has none, but of scope model.
+inline constexpr int64_t kHeads = 2, kHeadDim = 32;
 /// N that is measured at most.
 inline constexpr int64_t kLongestLength = 1 << 24;
 
 struct Preset {
   std::string schema, name, title, description;
-  std::string attentions = "*";      // comma list; "*" = all that are not named otherwise
-  json lengths = json::array();      // N
-  int64_t batch = 1;                 // B; 0 = the protocol's of the task
-  int64_t heads = 2, head_dim = 32;  // H, d
+  std::string attentions = "*";  // comma list; "*" = all that are not named otherwise
+  json lengths = json::array();  // N
+  int64_t batch = 1;             // B; 0 = the protocol's of the task
+  int64_t heads = kHeads, head_dim = kHeadDim;  // H, d; of scope model 0 = the protocol's
   ProfileScope scope = ProfileScope::core;
   ProfileMode mode = ProfileMode::inference;
   std::string protocol = kDefaultProtocol;  // of scope model

@@ -199,6 +199,34 @@ std::string parent_of(const std::string& name, const std::string& extends) {
   return (std::filesystem::path(name).parent_path() / extends).lexically_normal().string();
 }
 
+// The file alone.
+Protocol of_file(const ProtocolFile& file, const std::string& where) {
+  Protocol own{.where = where,
+               .name = file.name,
+               .title = file.title,
+               .description = file.description,
+               .source = file.source};
+  if (!file.regime.empty()) own.regime = file.regime;
+  own.settings = file.settings;
+  own.tasks = file.tasks;
+  own.attentions = file.attentions;
+  own.attention_settings = file.attention_settings;
+  own.variants = file.variants;
+  return own;
+}
+
+// Options of a name that stands for another.
+void check_meant(const Protocol& protocol, const Protocol& own) {
+  for (const auto& [attention, options] : own.attentions.items()) {
+    const std::string meant = protocol.variants.value(attention, attention);
+    if (meant == attention) continue;
+    throw UsageError(fmt::format(
+        "{}: attentions.{} is read by nothing, as the protocol means {} by that name; give {} the "
+        "options",
+        own.where, attention, meant, meant));
+  }
+}
+
 Protocol load(const std::string& name, std::vector<std::string>& seen) {
   if (std::ranges::find(seen, name) != seen.end()) {
     throw UsageError("protocol " + name + " extends itself through " + seen.back());
@@ -208,39 +236,31 @@ Protocol load(const std::string& name, std::vector<std::string>& seen) {
   ProtocolFile file;
   read_fields(value, file, where);
   check_objects(file, where);
-  Protocol protocol;
+  const Protocol own = of_file(file, where);
+  Protocol parent, protocol = own;
   if (!file.extends.empty())
-    protocol =
+    parent =
         read_at(where + ": extends", [&] { return load(parent_of(name, file.extends), seen); });
-  protocol.where = where;
-  protocol.name = file.name;
-  protocol.title = file.title;
-  protocol.description = file.description;
-  protocol.source = file.source;
-  if (!file.regime.empty()) protocol.regime = file.regime;
-  if (!file.inherit_choices) {
-    protocol.follows.clear();
-    protocol.choices.clear();
-  }
+  if (file.regime.empty()) protocol.regime = parent.regime;
+  protocol.follows = file.inherit_choices ? parent.follows : std::vector<std::string>();
+  protocol.choices = file.inherit_choices ? parent.choices : std::vector<std::string>();
   add_lines(file.follows, "follows", where, protocol.follows);
   add_lines(file.choices, "choices", where, protocol.choices);
+  protocol.tasks = parent.tasks;
   // Own settings go over what an extended protocol sets by task, too.
-  for (auto& [task_name, entry] : protocol.tasks.items()) erase_leaves(entry, file.settings);
-  merge(protocol.settings, file.settings);
-  merge(protocol.tasks, file.tasks);
-  merge(protocol.attentions, file.attentions);
-  merge(protocol.attention_settings, file.attention_settings);
-  merge(protocol.variants, file.variants);
-  for (const auto& [attention, options] : file.attentions.items()) {
-    const std::string meant = protocol.variants.value(attention, attention);
-    if (meant == attention) continue;
-    throw UsageError(fmt::format(
-        "{}: attentions.{} is read by nothing, as the protocol means {} by that name; give {} the "
-        "options",
-        where, attention, meant, meant));
+  for (auto& [task_name, entry] : protocol.tasks.items()) erase_leaves(entry, own.settings);
+  merge(protocol.tasks, own.tasks);
+  for (auto part : {&Protocol::settings, &Protocol::attentions, &Protocol::attention_settings,
+                    &Protocol::variants}) {
+    protocol.*part = parent.*part;
+    merge(protocol.*part, own.*part);
   }
+  check_meant(protocol, own);
   check_protocol(protocol, where);
-  if (where.starts_with("protocol file")) check_name(protocol, where);
+  if (where.starts_with("protocol file")) {
+    check_name(protocol, where);
+    protocol.left = left_values(own, parent, protocol);
+  }
   return protocol;
 }
 

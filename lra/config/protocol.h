@@ -49,6 +49,7 @@ struct Protocol {
   json attentions = json::object();          // variant name -> options
   json attention_settings = json::object();  // variant name -> settings over those of any task
   json variants = json::object();            // variant name -> the variant that is meant by it
+  std::vector<LeftValue> left;               // what is set and not read, by attention
 };
 
 /// The built-in names, sorted.

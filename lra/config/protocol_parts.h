@@ -3,6 +3,7 @@
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "attention_variants/base/json_text.h"
 #include "lra/config/protocol.h"
@@ -45,6 +46,11 @@ std::string entry_key(const Protocol& protocol, const std::string& task_name,
 /// That entry; empty where there is none.
 AttentionPart attention_part(const Protocol& protocol, const std::string& task_name,
                              const AttentionSpec& attention);
+
+/// The values of a file that entries of its parent go over, where it has no entry itself, and those
+/// left before; `own` is the file alone, `merged` both.
+std::vector<LeftValue> left_values(const Protocol& own, const Protocol& parent,
+                                   const Protocol& merged);
 
 /// Throws UsageError, at `place`, on the name of a form of an attention: the entry of that is found
 /// by its plain name, whichever form runs.

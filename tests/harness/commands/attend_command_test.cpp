@@ -93,6 +93,16 @@ TEST_F(AttendCommandTest, RefusesWithOneLineThatHelps) {
   expect_refusal(unread, 2,
                  "--set model.width: --scope attention reads model.padded_rows, model.causal, "
                  "input.mask, kernels alone; give --scope model");
+  for (const std::string set : {"optimizer.lr=1", "input.cut=4", "evaluation.drop_last=true"}) {
+    const fs::path tokens = scratch_.path() / "tokens.safetensors";
+    TensorFile file;
+    file.tensors = {{"tokens", torch::ones({1, 8}, torch::kLong)}};
+    write_tensors(tokens, file);
+    auto of_model = words(tokens, "linear");
+    of_model.insert(of_model.end(), {"--scope", "model", "--task", "listops", "--set", set});
+    expect_refusal(of_model, 2,
+                   "--set " + set.substr(0, set.find('=')) + ": --scope model reads model.* and");
+  }
   EXPECT_FALSE(fs::exists(output_)) << "nothing half-written";
 
   output_ = input;

@@ -5,6 +5,8 @@
 #include <fstream>
 
 #include "harness/profile/cell.h"
+#include "harness/profile/store.h"
+#include "lra/config/preset.h"
 #include "results/where/record.h"
 #include "tests/harness/profile/profile_fixture.h"
 
@@ -54,18 +56,48 @@ TEST_F(ProtocolValuesTest, APresetSetsNothingThatIsNotRead) {
                       {"attentions", "standard"},
                       {"set", {{"optimizer.lr", 0.5}}}});
   expect_refusal({"profile", "--preset", preset, "--out", out_}, 2,
-                 "preset own: set optimizer.lr: a profile reads");
+                 "preset own: set optimizer.lr: a profile is of whole samples and reads");
   EXPECT_FALSE(std::filesystem::exists(out_));
+}
+
+TEST_F(ProtocolValuesTest, APresetOfModelsWithoutHeadsHasThoseOfTheProtocol) {
+  const auto heads = [&](json more) {
+    more.update({{"schema", "lra.preset/1"},
+                 {"name", "own"},
+                 {"protocol", "tay2020"},
+                 {"task", "text"},
+                 {"lengths", {64}},
+                 {"attentions", "standard"}});
+    write_json(file("own.json"), more);
+    const Preset preset = load_preset(file("own.json"));
+    return std::pair{preset.heads, preset.head_dim};
+  };
+  EXPECT_EQ(heads({{"scope", "model"}}), (std::pair<int64_t, int64_t>{0, 0}));
+  EXPECT_EQ(heads({{"scope", "model"}, {"heads", 8}}), (std::pair<int64_t, int64_t>{8, 0}));
+  EXPECT_EQ(heads({{"scope", "core"}}), (std::pair<int64_t, int64_t>{2, 32}));
+  heads({{"scope", "model"}});
+  for (const auto& [scope, expected] :
+       {std::pair{"model", std::pair{4, 64}}, {"core", std::pair{2, 32}}}) {
+    const std::string out = file(std::string(scope) + ".jsonl");
+    const ProgramResult result =
+        run_program({"profile", "--preset", file("own.json"), "--scope", scope, "--batch", "1",
+                     "--seconds", "0.01", "--passes", "1", "--threads", "1", "--out", out});
+    ASSERT_EQ(result.status, 0) << result.err;
+    const std::vector<Profile> records = profile::read_profile(out);
+    ASSERT_EQ(records.size(), 1U);
+    EXPECT_EQ(records[0].heads, expected.first) << scope;
+    EXPECT_EQ(records[0].head_dim, expected.second) << scope;
+  }
 }
 
 // What nothing reads would name a table of its own.
 TEST_F(ProtocolValuesTest, ThoseThatAProfileDoesNotReadAreRefused) {
   protocol_of({{"model", {{"layers", 1}}}});
-  for (const char* unread :
-       {"training.micro_batch=4", "optimizer.clip_norm=1", "execution=graph"}) {
+  for (const char* unread : {"training.micro_batch=4", "optimizer.clip_norm=1", "execution=graph",
+                             "input.cut=16", "input.mask=none"}) {
     const ProgramResult result = profile(file("out.jsonl"), {"--set", unread});
     EXPECT_EQ(result.status, 2);
-    EXPECT_NE(result.err.find("a profile reads model.*, input.*, kernels and training.objective"),
+    EXPECT_NE(result.err.find("a profile is of whole samples and reads model.*, input.brackets"),
               std::string::npos)
         << result.err;
   }

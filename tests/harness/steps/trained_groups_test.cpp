@@ -91,12 +91,15 @@ TEST(TrainedGroupsTest, RefuseWhatMatchesNothing) {
     }
     return "";
   };
-  EXPECT_NE(refusal(R"([{"match": ["*.A_real"]}])").find("'*.A_real' matches no parameter"),
-            std::string::npos);
-  EXPECT_NE(refusal(R"([{"match": ["*.weight"]}, {"match": ["tokens.*"]}])").find("'tokens.*'"),
+  EXPECT_NE(
+      refusal(R"([{"match": ["*.A_real"], "lr": 1}])").find("'*.A_real' matches no parameter"),
+      std::string::npos);
+  EXPECT_NE(refusal(R"([{"match": ["*.weight"], "lr": 1}, {"match": ["tokens.*"], "lr": 1}])")
+                .find("'tokens.*'"),
             std::string::npos)
       << "an earlier group has it";
-  EXPECT_EQ(refusal(R"([{"match": ["slow"]}])"), "") << "linear attention has no such parameters";
+  EXPECT_EQ(refusal(R"([{"match": ["slow"], "lr": 1}])"), "")
+      << "linear attention has no such parameters";
   EXPECT_NE(refusal(R"([{"match": []}])").find("optimizer.groups[0]: match should be"),
             std::string::npos);
   EXPECT_NE(refusal(R"([{"match": ["*"], "rate": 1}])").find("'rate'"), std::string::npos);

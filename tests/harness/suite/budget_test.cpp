@@ -66,6 +66,27 @@ TEST_F(SuiteBudgetTest, LeavesWhatAProtocolChoseForAnAttention) {
   for (const SuiteCell& cell : grouped.cells) EXPECT_EQ(cell.config.settings.optimizer.beta2, 0.9);
 }
 
+// What a file sets for all and the protocol that it extends has for an attention alone.
+TEST_F(SuiteBudgetTest, APlanSaysWhatAnExtendedProtocolKeeps) {
+  const std::string path = out("child.json").string();
+  write_json(path, {{"schema", "lra.protocol/1"},
+                    {"name", "child"},
+                    {"extends", "lra-2026"},
+                    {"settings", {{"optimizer", {{"lr", 5e-4}, {"beta2", 0.9}}}}}});
+  json budget = read_json(budget_);
+  budget["tasks"]["listops"]["set"].erase("optimizer.lr");
+  write_json(budget_, budget);
+  const Suite suite = planned(path);
+  EXPECT_EQ(left_notes(suite),
+            (std::vector<std::string>{"listops: optimizer.lr as lra-2026 has it for linear, not as "
+                                      "child"}));
+  const ProgramResult result = run_program(with(words("s", "linear"), {"--protocol", path}));
+  EXPECT_NE(result.err.find(left_notes(suite).front() + "\n"), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("not as child; an entry of its own for linear gives it, or --set"),
+            std::string::npos)
+      << "its run says it too: " << result.err;
+}
+
 TEST_F(SuiteBudgetTest, AnErrorNamesWhatTheProtocolHasBesideIt) {
   const std::string error = error_text([&] {
     planned(protocol({{"schedule", {{"warmup", 100}}}}));

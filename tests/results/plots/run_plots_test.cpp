@@ -122,10 +122,10 @@ TEST(ScorePlots, ShowSpeedAndAccuracyAndMemoryAsAnArea) {
   }
   const auto both = score_plots(apart);
   ASSERT_EQ(both.size(), 2u);
-  for (const auto& [plot, other] : {std::pair{both[0], "a (on another machine), b (on another"},
-                                    {both[1], "old a (on another machine), old b (on another"}}) {
+  for (const auto& [drawn, other] : {std::pair{both[0], "a (on another machine), b (on another"},
+                                     {both[1], "old a (on another machine), old b (on another"}}) {
     std::string title;
-    for (const std::string& line : plot.title) title += line + " ";
+    for (const std::string& line : drawn.title) title += line + " ";
     EXPECT_TRUE(contains(title, other)) << title;
   }
   // Machines are never mixed, and a record that does not say its batch has no speed.
