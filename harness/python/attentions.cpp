@@ -1,4 +1,5 @@
 // Attentions for Python: as layers, and held against the contract.
+#include <fmt/format.h>
 #include <pybind11/stl.h>
 
 #include "attention_variants/python_host.h"
@@ -15,16 +16,33 @@ using unlocked = py::call_guard<py::gil_scoped_release>;
 
 using Layer = NativeModule<Attention>;
 
+// A dropout that the attention would not look at.
+void check_dropout(const AttentionSpec& attention, double dropout) {
+  const AttentionEntry& entry = attention_entry(attention.name);
+  if (dropout == 0 || entry.info.model_dropout) return;
+  std::string instead = "leave it out";
+  if (entry.effective_options(attention.options).contains("dropout")) {
+    AttentionSpec own = attention;
+    own.options["dropout"] = dropout;
+    instead = fmt::format("its own is an option: '{}'", own.text());
+  }
+  throw UsageError(
+      fmt::format("{} does not read dropout={}; {}", attention.name, dropout, instead));
+}
+
 Layer make_layer(const std::string& attention, int64_t dim, int64_t heads, int64_t head_dim,
-                 int64_t max_length, double dropout, bool bias, uint64_t seed) {
+                 int64_t max_length, double dropout, bool bias, uint64_t seed, bool causal) {
   const AttentionContext context = {.width = dim,
                                     .heads = heads,
                                     .head_dim = head_dim,
                                     .max_length = max_length,
                                     .seed = seed,
                                     .dropout = dropout,
-                                    .bias = bias};
-  return {make_attention(parse_attention(attention), context)};
+                                    .bias = bias,
+                                    .causal = causal};
+  const AttentionSpec spec = parse_attention(attention);
+  check_dropout(spec, dropout);
+  return {make_attention(spec, context)};
 }
 
 std::string check(const std::string& attention, const std::string& own_class, int64_t dim,
@@ -50,7 +68,7 @@ void bind_attentions(py::module_& module) {
   py::class_<Layer>(module, "Attention")
       .def(py::init(&make_layer), py::kw_only(), py::arg("attention"), py::arg("dim"),
            py::arg("heads"), py::arg("head_dim"), py::arg("max_length"), py::arg("dropout"),
-           py::arg("bias"), py::arg("seed"), unlocked())
+           py::arg("bias"), py::arg("seed"), py::arg("causal"), unlocked())
       .def("tensors", &Layer::tensors)
       .def("train", &Layer::train, unlocked())
       .def("options", [](const Layer& layer) { return layer.module->options().dump(); })

@@ -17,10 +17,10 @@ py::module_& functions() {
   return *module;
 }
 
-// Ctrl-C: what called us from Python raises it at its end (interrupts_told of _modules.py).
+// Ctrl-C: what called us from Python raises it at its end (interrupts_told of _errors.py).
 bool note_interrupt(const py::error_already_set& error) {
   const bool interrupt = error.matches(PyExc_KeyboardInterrupt);
-  if (interrupt) functions().attr("_interrupted") = true;
+  if (interrupt) functions().attr("interrupt")();
   return interrupt;
 }
 

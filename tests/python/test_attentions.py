@@ -97,6 +97,12 @@ class Attentions(unittest.TestCase):
             next(same.parameters()).zero_()
             self.assertFalse(torch.equal(layer(x, mask), same(x, mask)))
 
+    def test_a_dropout_that_is_not_read_is_refused(self):
+        for name, hint in (("standard", r"'standard\[dropout=0.1\]'"), ("nystrom", "leave it out")):
+            with self.assertRaisesRegex(lra.UsageError, f"{name} does not read dropout=0.1; .*{hint}"):
+                lra.attention(name, dim=16, heads=2, dropout=0.1)
+        lra.attention("mega[z=8,hidden=8]", dim=16, heads=2, dropout=0.1)
+
     def test_computed_again_within_a_backward_pass(self):
         again = lambda layer, *of: torch.utils.checkpoint.checkpoint(layer, *of, use_reentrant=False)
         x, mask = inputs()

@@ -4,6 +4,7 @@ import contextlib
 import copy
 import inspect
 import json
+import threading
 from typing import Any
 
 import torch
@@ -31,6 +32,7 @@ class Attention(NativeModule):
         dropout: float = 0.0,
         bias: bool = True,
         seed: int | None = None,
+        causal: bool = False,
     ) -> None:
         """As lra.attention()."""
         sizes = {"dim": dim, "heads": heads, "head_dim": head_dim, "max_length": max_length}
@@ -56,10 +58,14 @@ class Attention(NativeModule):
             dropout=dropout,
             bias=bias,
             seed=seed,
+            causal=causal,
         )
         with _modules.interrupts_told():
             native = _lra.Attention(attention=name, **context)
         super().__init__(native)
+        # Some variants make their tensors in float32, whatever torch's default type.
+        if (default := torch.get_default_dtype()) != torch.float32:
+            self.to(default)
         self.name = name
         self._context = context
         # It draws tables beside its tensors: state_dict() holds the seed of them too.
@@ -93,6 +99,9 @@ class Attention(NativeModule):
         self._check_repeat()
         if q.dim() != 4:
             raise _lra.Error(f"q should be [B,H,N,d], not {list(q.shape)}")
+        heads, head_dim = self._context["heads"], self._context["head_dim"]
+        if (q.shape[1], q.shape[3]) != (heads, head_dim):
+            raise _lra.Error(f"q should be of {heads} heads of {head_dim}, [B,{heads},N,{head_dim}], not {list(q.shape)}")
         self._check_autocast(q)
         with self._interrupts():
             return self._native.attend(q, k, v, _mask(q, 2, mask))
@@ -197,15 +206,19 @@ def attention(
     dropout: float = 0.0,
     bias: bool = True,
     seed: int | None = None,
+    causal: bool = False,
 ) -> Attention:
     """A layer of the attention that `name` names, as "nystrom[num_landmarks=64]".
 
     dim: D, the width of x. heads: H. head_dim: d, by default dim // heads. max_length: the longest
-    N; some attentions have parameters for it. dropout: the model's, for attentions that ask for it.
-    bias: of the projections. seed: of random projections, hashes, patterns and Linformer's tables;
+    N; some attentions have parameters for it. dropout: the model's, which `mega` reads; that of
+    others is an option, "standard[dropout=0.1]", and an error here. bias: of the projections, where
+    there are some. seed: of random projections, hashes, patterns and Linformer's tables;
     without it they differ from layer to layer, by torch's global generator, from which the weights
     are drawn. Of attentions that draw tables besides (reformer, bigbird, skyformer, performer that
-    redraws) state_dict() holds it, and a layer of another seed refuses to load that. Raises lra.UsageError on an unknown name or option, and on a number out of range.
+    redraws) state_dict() holds it, and a layer of another seed refuses to load that. causal: no position
+    reads later ones; an error of attentions without such a form. Raises lra.UsageError on an unknown
+    name or option, and on a number out of range.
     """
     return Attention(
         name,
@@ -216,7 +229,11 @@ def attention(
         dropout=dropout,
         bias=bias,
         seed=seed,
+        causal=causal,
     )
+
+
+_checking = threading.RLock()
 
 
 class Check:
@@ -268,8 +285,9 @@ def check(
     tried: then dim, heads and head_dim have to be those that it was made for. They are the
     protocol's by default; dim is heads times head_dim if one of these is given. task: tries too
     whether each token can change the answer of the protocol's model for it. causal: tries its
-    causal form, whose position i reads no later one. Raises lra.UsageError on what is none of
-    these, and on a size below 1.
+    causal form, whose position i reads no later one. Calls of several threads wait for each other, as
+    it seeds torch's global generators. Raises lra.UsageError on what is none of these, and on a size
+    below 1.
     """
     for argument, size in {"dim": dim, "heads": heads, "head_dim": head_dim}.items():
         if size is not None and size < 1:
@@ -292,6 +310,7 @@ def check(
     try:
         # The clauses on gradients ask for them, whatever the caller computes without.
         with (
+            _checking,
             torch.inference_mode(False),
             torch.enable_grad(),
             _modules.float32_by_default(),
@@ -315,6 +334,13 @@ def check(
 
 def _copies_of(module: nn.Module) -> type[nn.Module]:
     """A class whose objects are copies of the module."""
+    try:
+        copy.deepcopy(module)
+    except RuntimeError as error:
+        raise _lra.UsageError(
+            f"{type(module).__name__} cannot be copied ({str(error).split(chr(10))[0]}): an object that was called and keeps "
+            "a tensor of that call? Give the class, a fresh object, or keep such tensors detached"
+        ) from None
 
     class Copy(type(module)):  # type: ignore[misc]
         def __new__(cls):
@@ -324,4 +350,5 @@ def _copies_of(module: nn.Module) -> type[nn.Module]:
             raise AssertionError("__new__ makes an object of another class")
 
     Copy.__name__ = type(module).__name__
+    Copy.__module__ = type(module).__module__
     return Copy

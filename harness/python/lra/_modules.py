@@ -3,6 +3,7 @@
 Called by harness/python/python_modules.cpp, which passes options as JSON.
 """
 
+import ast
 import contextlib
 import difflib
 import hashlib
@@ -14,122 +15,24 @@ import json
 import os
 import sys
 import threading
-import traceback
 import types
 
 import torch
 
+from lra._errors import OutOfMemory, Refused, WrongUse, _told_by, _where, interrupt, interrupts_told, own_file  # noqa: F401
 from lra._generators import float32_by_default, random_state, seed_generators, set_random_state  # noqa: F401
 from lra._imports import as_on_disk, folder_beside, folder_of, imports_from, modules_beside
-from lra._objects import fault, own_buffers, own_modules
+from lra._made import Made, raised_in_backward  # noqa: F401
+from lra._objects import fault, own_buffers
+from lra._settings import settings_kept
 
 NAMED = ("file", "class", "sha256", "imports_sha256")  # options that name the class; the others are keywords
-THREADS = "set the number of threads to {}; leave it, --threads says it"
-DEFAULT_TYPE = "set torch's default type; leave it, and give `dtype` where tensors are made"
 OFFERED = ("dim", "heads", "head_dim", "max_length", "dropout", "seed")
 SAID = ("lra_causal", "lra_inputs", "lra_length_invariant")  # by attributes of a class
 
 _loaded: dict = {}  # (file, sha256) -> (module, modules_beside() when it was loaded)
 _registered: dict = {}  # (file, class) -> a class that was given and not named
 _numbers, _lock = itertools.count(2), threading.Lock()  # of registered classes
-_files: set = set()  # of users' sources: frames in other files are left out of tracebacks
-_called = "python"  # the class that was called last: a backward function is probably its own
-_calls = threading.local()  # .running: calls of forward that run in this thread
-_interrupted = False  # by Ctrl-C, within what a user's code was asked for
-
-
-def _refuse_forks(event, _):
-    """A copy made within forward would go on with the training, without LibTorch's threads."""
-    if getattr(_calls, "running", 0) and event in ("os.fork", "os.forkpty"):
-        raise RuntimeError(
-            "forward may not fork this process, whose threads a fork lacks; start processes by "
-            "`subprocess` or the method `spawn`, or in __init__"
-        )
-
-
-sys.addaudithook(_refuse_forks)
-
-
-class Refused(Exception):
-    """The text says what is wrong, where, and what to do."""
-
-
-class WrongUse(Refused):
-    """A name or an option is wrong."""
-
-
-class OutOfMemory(Refused):
-    """An allocation failed."""
-
-
-def _where(options):
-    return f"python:{options['file']}:{options['class']}"
-
-
-def _frames(trace):
-    """ "my.py:12 in forward, ..." of a traceback, innermost last, the user's own files alone."""
-    ours = os.path.dirname(os.path.abspath(__file__))
-    library = os.path.dirname(os.path.abspath(torch.__file__))
-    frames = [
-        frame
-        for frame in traceback.extract_tb(trace)
-        if not frame.filename.startswith((ours, library, "<frozen"))
-    ]
-    own = [frame for frame in frames if os.path.abspath(frame.filename) in _files] or frames
-    return ", ".join(f"{os.path.basename(f.filename)}:{f.lineno} in {f.name}" for f in own[-4:])
-
-
-def _told(error, trace=None):
-    """One line: the exception, and where in the user's code it was raised."""
-    if isinstance(error, SystemExit):
-        text = f"called sys.exit({'' if error.code is None else repr(error.code)})"
-    elif isinstance(error, SyntaxError):
-        text = f"SyntaxError: {error.msg} ({os.path.basename(error.filename or '?')}:{error.lineno})"
-    else:
-        said = str(error).strip().split("\n")
-        text = type(error).__name__ + (f": {said[0]}" if said[0] else "")
-    frames = _frames(trace or error.__traceback__)
-    text += f" ({frames})" if frames else ""
-    return text.encode(errors="backslashreplace").decode()  # of lone surrogates
-
-
-def _is_out_of_memory(error):
-    if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-        return True
-    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
-
-
-@contextlib.contextmanager
-def _told_by(where):
-    """What the user's code raises within, as Refused that begins with `where`."""
-    try:
-        yield
-    except Refused:
-        raise
-    except BaseException as error:
-        global _interrupted
-        _interrupted |= isinstance(error, KeyboardInterrupt)
-        kind = OutOfMemory if _is_out_of_memory(error) else Refused
-        raise kind(f"{where}: {_told(error)}") from None
-
-
-@contextlib.contextmanager
-def interrupts_told():
-    """Raises KeyboardInterrupt at its end, or in place of an error, where a user's code was interrupted within.
-
-    In the main thread, the one that Python interrupts.
-    """
-    global _interrupted
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    around, _interrupted = _interrupted, False
-    try:
-        yield
-    finally:
-        within, _interrupted = _interrupted, around
-        if within:
-            raise KeyboardInterrupt from None
 
 
 def _path(options):
@@ -180,7 +83,7 @@ def register(made):
             file = f"<{made.__module__}, {next(_numbers)}>"
         _registered[file, made.__name__] = made
     if spec := getattr(sys.modules.get(made.__module__), "__file__", None):
-        _files.add(os.path.abspath(spec))
+        own_file(spec)
     return file
 
 
@@ -195,12 +98,12 @@ def _load(options):
         return given, "", {}
     path, text, found = _source(options)
     where = _where(options)
-    _files.add(path)
+    own_file(path)
     known, is_file = _loaded.get((path, found)), options["file"].endswith(".py")
     # A module that Python finds by its name stays as it was imported, and so do its hashes.
     if not known or (is_file and not as_on_disk(folder_beside(path), known[1])):
         before = set(sys.modules)
-        with _told_by(where):
+        with settings_kept(f"{where}: the file"), _told_by(where):
             if is_file:
                 name = "lra_attention_" + os.path.basename(path)[:-3]
                 module = types.ModuleType(name)
@@ -239,6 +142,24 @@ def _load(options):
     return made, found, imports
 
 
+def _almost_json(value):
+    """How to write text that is no JSON and was meant as a number, a list or an object; "" of a word."""
+    if not isinstance(value, str):
+        return ""
+    try:
+        json.loads(value)
+    except ValueError:
+        pass
+    else:
+        return ""  # it stood within quotes
+    if value.startswith(("[", "{")):
+        return "JSON, as [false,0.5], [1,2] or {\"a\":null}"
+    try:
+        return json.dumps(float(ast.literal_eval(value)))
+    except (ValueError, SyntaxError, TypeError):
+        return ""
+
+
 def _keywords(made, options, offered):
     """What the constructor is called with; refuses keywords that it does not take."""
     where = _where(options)
@@ -257,6 +178,8 @@ def _keywords(made, options, offered):
         if value in ("True", "False", "None"):  # words to JSON, and a word is true
             meant = {"True": "true", "False": "false", "None": "null"}[value]
             raise WrongUse(f"{where}: {key}={value} would be a word; write {key}={meant}")
+        if text := _almost_json(value):
+            raise WrongUse(f"{where}: {key}={value} would be a word; write {text}")
         if key not in named and not takes_any:
             near = difflib.get_close_matches(key, named, 1)
             hint = f"; did you mean '{near[0]}'?" if near else "."
@@ -265,8 +188,8 @@ def _keywords(made, options, offered):
                 f"{', '.join(named) or 'none'}"
             )
     keywords = {name: offered[name] for name in OFFERED if name in named}
-    if offered.get("causal") and "causal" in named:
-        keywords["causal"] = True
+    if "causal" in named and (offered.get("causal") or named["causal"].default is inspect.Parameter.empty):
+        keywords["causal"] = bool(offered.get("causal"))
     keywords.update(given)
     missing = [n for n, p in named.items() if p.default is p.empty and n not in keywords]
     if missing:
@@ -295,8 +218,7 @@ def _takes_heads(made, where):
             return count == 4
     raise Refused(
         f"{where}: forward should take (q, k, v, mask) or (x, mask), not "
-        f"({', '.join(map(str, takes))}); or say lra_inputs = 'heads' or 'layer' in "
-        "the class"
+        f"{inspect.Signature(takes)}; or say lra_inputs = 'heads' or 'layer' in the class"
     )
 
 
@@ -317,142 +239,6 @@ def source(options_json):
     return _source(json.loads(options_json))[1]
 
 
-class Made:
-    """An object of a user's class, and how it is called."""
-
-    def __init__(self, module, heads, where):
-        self._module = module
-        self._heads = heads
-        self._where = where
-        self._parameters = len(list(module.parameters()))
-        self._looks = 3  # calls after which it is no longer looked at what forward leaves behind
-        self._random = None  # the states of torch's generator before and after the call before
-        self._buffers = [
-            (owner, name, buffer)
-            for owner in own_modules(module)
-            for name, buffer in owner._buffers.items()
-            if buffer is not None
-        ]
-
-    def takes_heads(self):
-        return self._heads
-
-    def length_invariant(self):
-        """Whether the class promises that padding a sample further changes nothing."""
-        return bool(getattr(self._module, "lra_length_invariant", False))
-
-    def tensors(self):
-        """[(path, tensor, whether it is trained)]; a tensor of two names under the first."""
-        found, known = [], set()
-        for place, owner in self._module.named_modules():
-            own = [(n, p, p is not None and p.requires_grad) for n, p in owner._parameters.items()]
-            own += [(n, b, False) for n, b in owner._buffers.items()]
-            for name, tensor, trained in own:
-                if tensor is None or id(tensor) in known:
-                    continue
-                if tensor.is_complex():
-                    raise Refused(
-                        f"{self._where}: {name} is complex, which checkpoints do not hold; keep "
-                        "torch.view_as_real() of it, and use torch.view_as_complex()"
-                    )
-                if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
-                    raise Refused(
-                        f"{self._where}: parameter {name} has no shape yet; lazy modules cannot "
-                        "be trained here, give them their sizes"
-                    )
-                known.add(id(tensor))
-                found.append((f"{place}.{name}" if place else name, tensor, trained))
-        return found
-
-    def train(self, on):
-        with _told_by(self._where):
-            self._module.train(on)
-
-    def call(self, *inputs):
-        global _called
-        _called = self._where
-        _calls.running = getattr(_calls, "running", 0)
-        try:
-            _calls.running += 1
-            before = self._outside() if self._looks > 0 else None
-            with _told_by(self._where), self._copies_of_buffers():
-                out = self._module(*inputs)
-        finally:
-            _calls.running -= 1
-        if not isinstance(out, torch.Tensor):
-            raise Refused(f"{self._where}: forward should return one tensor, not {_kind(out)}")
-        if before is not None:
-            self._looks -= 1
-            self._check_outside(before)
-            if len(list(self._module.parameters())) != self._parameters:
-                raise Refused(
-                    f"{self._where}: forward made parameters, which nothing trains; make them in "
-                    "__init__"
-                )
-        for owner, name, buffer in self._buffers:
-            new = owner._buffers.get(name)
-            if new is not buffer:
-                self._keep(owner, name, buffer, new)
-        return out
-
-    @staticmethod
-    def _outside():
-        return torch.get_num_threads(), torch.get_rng_state()
-
-    def _check_outside(self, before):
-        """Refuses what forward changed outside of itself."""
-        (threads, state), (threads_now, state_now) = before, self._outside()
-        if threads_now != threads:
-            torch.set_num_threads(threads)
-            raise Refused(f"{self._where}: forward {THREADS.format(threads_now)}")
-        if self._random is not None:
-            began, ended = self._random
-            if not torch.equal(began, state) and torch.equal(ended, state_now):
-                raise Refused(
-                    f"{self._where}: forward seeds torch's global generator, by which the model's "
-                    "dropout repeats itself at every step; draw from a torch.Generator of its own"
-                )
-        self._random = state, state_now
-
-    @contextlib.contextmanager
-    def _copies_of_buffers(self):
-        """While there are gradients forward sees copies, as autograd may save what it reads."""
-        copies = {}  # of a buffer by its id: modules may share one; and the buffer's version
-        if torch.is_grad_enabled():
-            for owner, name, buffer in self._buffers:
-                version = 0 if buffer.is_inference() else buffer._version
-                own, _ = copies.setdefault(id(buffer), (buffer.clone(), version))
-                owner._buffers[name] = own
-        try:
-            yield
-        finally:
-            for owner, name, buffer in self._buffers:
-                own, version = copies.get(id(buffer), (None, 0))
-                if own is None or owner._buffers.get(name) is not own:
-                    continue
-                owner._buffers[name] = buffer
-                # What x.data writes has no version: a copy counts unless the buffer was written.
-                untouched = not buffer.is_inference() and buffer._version == version
-                if own._version > 0 or untouched:
-                    self._keep(owner, name, buffer, own)
-
-    def _keep(self, owner, name, buffer, new):
-        """A buffer that forward replaced: checkpoints hold the tensor that it was."""
-        if new is None or new.shape != buffer.shape:
-            raise Refused(
-                f"{self._where}: forward gave the buffer {name} another shape; keep its shape"
-            )
-        with torch.no_grad():
-            buffer.copy_(new)
-        owner._buffers[name] = buffer
-
-
-def _kind(value):
-    if isinstance(value, (tuple, list)):
-        return f"a {type(value).__name__} of {len(value)}"
-    return "None" if value is None else f"a {type(value).__name__}"
-
-
 def make(options_json, offered_json):
     """An object of the class."""
     options, offered = json.loads(options_json), json.loads(offered_json)
@@ -468,33 +254,17 @@ def make(options_json, offered_json):
         )
     keywords = _keywords(made, options, offered)
     before, cpu = random_state(), torch.random.get_rng_state()
-    threads, default = torch.get_num_threads(), torch.get_default_dtype()
     try:
         seed_generators(offered["seed"])
         torch.random.default_generator.manual_seed(offered["seed"])
-        with _told_by(where):
+        with settings_kept(f"{where}: __init__"), _told_by(where):
             module = made(**keywords)
     finally:
-        set_to = torch.get_num_threads(), torch.get_default_dtype()
-        if set_to[0] != threads:
-            torch.set_num_threads(threads)
-        torch.set_default_dtype(default)
         torch.random.set_rng_state(cpu)
         set_random_state(before)
-    if set_to[0] != threads:
-        raise Refused(f"{where}: __init__ {THREADS.format(set_to[0])}")
-    if set_to[1] != default:
-        raise Refused(f"{where}: __init__ {DEFAULT_TYPE}")
     if "_modules" not in vars(module):
         raise Refused(f"{where}: __init__ does not call super().__init__(); call it first")
     if text := fault(module):
         raise Refused(f"{where}: {text}")
     own_buffers(module)
     return Made(module, _takes_heads(made, where), where)
-
-
-def raised_in_backward(error, trace):
-    """What a backward function raised, in one line."""
-    global _interrupted
-    _interrupted |= isinstance(error, KeyboardInterrupt)
-    return f"{_called}: {_told(error, trace)}"

@@ -64,7 +64,11 @@ class NativeModule(nn.Module):
         raise _lra.Error("such a layer shares its tensors with no other: use copy.deepcopy")
 
     def _take_places(self, native: Any) -> None:
-        """In a copy: puts the native module's tensors where their values stand."""
+        """In a copy: the tensors that stand in it become the native module's.
+
+        They, and not others in their places, as whatever was copied with the layer, an optimizer
+        say, has them too.
+        """
         self._native = native
         self._places = []
         self._parts = []
@@ -84,10 +88,10 @@ class NativeModule(nn.Module):
             tensor.data = value.data
             tensor.requires_grad_(value.requires_grad)
             tensor.grad = value.grad
+            torch._C._swap_tensor_impl(value, tensor)  # swap_tensors() asks for tensors of no other owner
             if trained:
-                tensor._is_param = True
-            held[name] = tensor
-            self._places.append((self._unless_self(owner), kind, name, tensor))
+                value._is_param = True
+            self._places.append((self._unless_self(owner), kind, name, value))
 
     def _unless_self(self, owner: nn.Module) -> nn.Module | None:
         return None if owner is self else owner

@@ -1,10 +1,16 @@
 """What objects of a user's class hold. A model has one a layer, and trying what attentions promise makes more of them, of
 other types, so that no tensor may be of two."""
 
+import functools
 import itertools
+import os
+import sys
+import types
 
 import torch
 from torch.utils.weak import WeakTensorKeyDictionary
+
+from lra._errors import is_own
 
 _objects = itertools.count()
 _holders = WeakTensorKeyDictionary()  # parameter -> the object that it was first seen in
@@ -30,6 +36,25 @@ def own_modules(module):
     return [part for part in module.modules() if part not in of_lra]
 
 
+def _held(value):
+    """What a container holds, or a function or an object of the user's; None of all else."""
+    if isinstance(value, (list, tuple, set)):
+        return list(value)
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, functools.partial):
+        return [value.func, *value.args, *value.keywords.values()]
+    if isinstance(value, types.MethodType):
+        return [value.__self__]
+    if isinstance(value, types.FunctionType):
+        return [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
+    if isinstance(value, (type, torch.nn.Module, torch.Tensor)):
+        return None
+    source = getattr(sys.modules.get(type(value).__module__), "__file__", None)
+    own = type(value).__module__ == "__main__" or (source and is_own(os.path.abspath(source)))
+    return list(vars(value).values()) if own and hasattr(value, "__dict__") else None
+
+
 def untrained(module):
     """The place of a tensor that asks for gradients, or of a layer with such, which the object keeps aside; None where there
     is none."""
@@ -39,9 +64,9 @@ def untrained(module):
     def is_aside(value):
         if id(value) in seen:
             return False
-        if isinstance(value, (list, tuple, set, dict)):
+        if (held := _held(value)) is not None:
             seen.add(id(value))
-            return any(is_aside(one) for one in (value.values() if isinstance(value, dict) else value))
+            return any(map(is_aside, held))
         if isinstance(value, torch.nn.Module):
             return any(is_aside(parameter) for parameter in value.parameters())
         # What was computed from parameters is no leaf, as a weight that a norm of it stands for.
