@@ -13,8 +13,8 @@ inline torch::Tensor dense(const torch::Tensor& x) {
   return y.is_neg() ? y.resolve_neg() : y;  // it may be undefined
 }
 
-/// x [B,H,N,d], copied unless the elements of a row lie side by side, rows do not overlap and it
-/// is no negated view.
+/// x [B,H,N,d], copied unless the elements of a row lie side by side, rows do not overlap, their
+/// stride is one of BLAS and it is no negated view.
 torch::Tensor with_contiguous_rows(const torch::Tensor& x);
 
 /// Not filled: [B,H,N,width] in the type of x [B,H,N,d], contiguous where x is, as autograd copies

@@ -73,7 +73,7 @@ class HeadFunction : public torch::autograd::Function<HeadFunction<Op>> {
     const auto inputs = kept.begin() + Op::kKept, state = inputs + (Op::kReadsOut ? 1 : 0);
     const HeadTensors tensors{.in = {kept.begin(), inputs},
                               .out = Op::kReadsOut ? *inputs : torch::Tensor(),
-                              .state = {state, kept.end()}};
+                              .state = at_cache_lines({state, kept.end()})};
     const Op op(tensors, saved_settings<Options>(*context));
     const torch::Tensor grad_out = with_contiguous_rows(given[0]);
     List gradients(Op::kInputs + 2);  // undefined of what is not differentiated, and of the options
@@ -93,6 +93,14 @@ class HeadFunction : public torch::autograd::Function<HeadFunction<Op>> {
   }
 
  private:
+  // Hooks on saved tensors may give back copies that lie otherwise.
+  static List at_cache_lines(List state) {
+    for (torch::Tensor& one : state) {
+      if (reinterpret_cast<uintptr_t>(one.const_data_ptr()) % Arena::kLine != 0) one = one.clone();
+    }
+    return state;
+  }
+
   static HeadScratch with_copies(HeadScratch bytes, int64_t copies) {
     bytes.head += copies;
     return bytes;

@@ -151,7 +151,9 @@ class SoftmaxOp : public HeadOp {
 
 }  // namespace
 
-bool takes(const Place& place, const SoftmaxAttentionShape&) { return is_cpu_stored(place); }
+bool takes(const Place& place, const SoftmaxAttentionShape& shape) {
+  return is_cpu_stored(place) && dropout_threshold(shape.options.dropout) < 65536;
+}
 
 torch::Tensor run(const SoftmaxAttentionCall& call) {
   const torch::Tensor none = torch::empty({0}, call.q.options().dtype(torch::kBool)),

@@ -52,6 +52,13 @@ torch::Tensor normalised_readout(const torch::Tensor& q_features, const torch::T
   return quotient(both, options);
 }
 
+// The rows of padded queries come out as zero where their features are, but for an offset.
+torch::Tensor padded_readout(const torch::Tensor& q_features, const torch::Tensor& sums,
+                             const LinearAttentionCall& call) {
+  const torch::Tensor out = normalised_readout(q_features, sums, call.options);
+  return call.options.offset == 0 ? out : zero_padded_rows(out, call.mask);
+}
+
 // elu(x) + 1 as exp(min(x, 0)) + max(x, 0), and zero where x is padding: elu(x) itself rounds to -1
 // from x = -6 on in bfloat16. What padding holds reaches neither the result, which is replaced, nor
 // the gradient: those of min and max are zero, not a product, wherever x is NaN.
@@ -72,10 +79,8 @@ torch::Tensor elu_attention(const LinearAttentionCall& call) {
     const double share = 1 / std::sqrt(static_cast<double>(q.size(2)));
     sums = torch::matmul(elu_features(k, mask).transpose(-2, -1), zero_padding(v, mask)) * share;
   }
-  // The rows of padded queries come out as zero because their features are.
   const torch::Tensor features = elu_features(q, mask);
-  return options.normalise ? normalised_readout(features, sums, options)
-                           : torch::matmul(features, sums);
+  return options.normalise ? padded_readout(features, sums, call) : torch::matmul(features, sums);
 }
 
 torch::Tensor cosine_attention(const LinearAttentionCall& call) {
@@ -87,8 +92,7 @@ torch::Tensor cosine_attention(const LinearAttentionCall& call) {
   };
   const torch::Tensor sums =
       key_value_sums(features(k), values_with_ones(v, mask), options.offset);  // [B,H,2d,d+1]
-  // The rows of padded queries come out as zero because their features are.
-  return normalised_readout(features(q), sums, options);
+  return padded_readout(features(q), sums, call);
 }
 
 // The largest W x of each position [B,H,N,1]. For autograd it is computed once more from the row of

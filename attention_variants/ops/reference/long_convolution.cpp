@@ -38,7 +38,7 @@ torch::Tensor transformed(const torch::Tensor& taps, const UsedTaps& used, int64
 int64_t samples_together(const torch::Tensor& x, int64_t period) {
   constexpr int64_t kElements = int64_t{1} << 18, kOnDevice = int64_t{1} << 26;
   return std::clamp<int64_t>((x.is_cpu() ? kElements : kOnDevice) / (x.size(2) * period), 1,
-                             x.size(0));
+                             std::max<int64_t>(x.size(0), 1));
 }
 
 class FourierConvolution : public torch::autograd::Function<FourierConvolution> {

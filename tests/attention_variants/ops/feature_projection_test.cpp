@@ -85,5 +85,23 @@ TEST(FeatureProjection, IsRoundedUnderAutocastByAllKernels) {
   }
 }
 
+TEST(LinearAttention, PaddedRowsAreZeroWithAnOffsetToo) {
+  torch::manual_seed(5);
+  const torch::Tensor mask = torch::arange(20).lt(13).repeat({2, 1});
+  LinearAttentionCall call{.q = torch::randn({2, 2, 20, 8}),
+                           .k = torch::randn({2, 2, 20, 8}),
+                           .v = torch::randn({2, 2, 20, 8}),
+                           .mask = mask,
+                           .options = {.offset = 0.01}};
+  for (const FeatureMap map : {FeatureMap::elu, FeatureMap::cosine}) {
+    call.options.map = map;
+    if (map == FeatureMap::cosine) call.table = torch::randn({2, 20, 2});
+    const torch::Tensor fused = linear_attention(Kernels::fused, call),
+                        reference = linear_attention(Kernels::reference, call);
+    EXPECT_EQ(reference.slice(2, 13).abs().max().item<float>(), 0);
+    EXPECT_TRUE(torch::allclose(fused, reference, 1e-4, 1e-5));
+  }
+}
+
 }  // namespace
 }  // namespace lra::ops::cpu

@@ -69,6 +69,13 @@ TEST(Heads, RowsKeepTheirDistanceWhereThereIsOne) {
   const torch::Tensor rows = ops::with_contiguous_rows(columns);
   EXPECT_GE(rows.stride(2), 8);
   EXPECT_TRUE(torch::equal(rows, columns));
+  // Nor one of more than 31 bits.
+  const auto far = [](int64_t stride) {
+    return torch::empty_strided({1, 1, 2, 8}, {2 * stride, 2 * stride, stride, 1},
+                                torch::TensorOptions().device(torch::kMeta));
+  };
+  EXPECT_EQ(ops::with_contiguous_rows(far(INT32_MAX)).stride(2), INT32_MAX);
+  EXPECT_EQ(ops::with_contiguous_rows(far(int64_t{INT32_MAX} + 1)).stride(2), 8);
 }
 
 }  // namespace
