@@ -1,5 +1,6 @@
 #include "lra/config/parameter_groups.h"
 
+#include <fmt/format.h>
 #include <fnmatch.h>
 
 #include <algorithm>
@@ -26,11 +27,6 @@ ParameterGroup parameter_group(const json& entry, const std::string& where) {
   };
   read("lr", group.lr, more_than(0));
   read("weight_decay", group.weight_decay, at_least(0));
-  if (!group.lr && !group.weight_decay && !entry.contains("lr_factor")) {
-    throw UsageError(where +
-                     " changes nothing: give it lr, lr_factor or weight_decay, or leave "
-                     "it out");
-  }
   return group;
 }
 
@@ -49,6 +45,14 @@ std::vector<ParameterGroup> parameter_groups(const json& list) {
   for (const json& entry : list)
     groups.push_back(
         parameter_group(entry, "optimizer.groups[" + std::to_string(groups.size()) + "]"));
+  // One before others keeps its parameters from those.
+  if (!groups.empty() && !groups.back().lr && !groups.back().weight_decay &&
+      !list.back().contains("lr_factor")) {
+    throw UsageError(
+        fmt::format("optimizer.groups[{}] changes nothing: give it lr, lr_factor or weight_decay, "
+                    "or leave it out",
+                    groups.size() - 1));
+  }
   return groups;
 }
 

@@ -311,11 +311,11 @@ TEST(SuiteCut, KeepsTheRatesOfAnInverseSquareRoot) {
   }
   const auto sets = cut_sets(
       make_config(tay, "listops", parse_attention("standard"),
-                  {R"(optimizer.groups=[{"match":["*.bias"],"lr":0.5},{"match":["slow"]}])"}, 0,
+                  {R"(optimizer.groups=[{"match":["slow"]},{"match":["*.bias"],"lr":0.5}])"}, 0,
                   "float32"),
       0.25);
   EXPECT_EQ(std::ranges::count(
-                sets, R"(optimizer.groups=[{"match":["*.bias"],"lr":0.25},{"match":["slow"]}])"),
+                sets, R"(optimizer.groups=[{"match":["slow"]},{"match":["*.bias"],"lr":0.25}])"),
             1)
       << sets.back();
 }
