@@ -96,6 +96,13 @@ void check_used(const TrainOptions& options) {
   };
   if (!options.objective.empty() && std::ranges::any_of(options.sets, sets_objective))
     throw UsageError("--objective is short for --set training.objective: give one of them");
+  for (const char* start : {"model.embedding_sd", "model.position_sd"}) {
+    const auto sets = [&](const std::string& word) { return word_sets(word, start); };
+    if (!options.init_from.empty() && std::ranges::any_of(options.sets, sets)) {
+      throw UsageError(
+          fmt::format("{} is of a start that --init-from goes over; leave it out", start));
+    }
+  }
 }
 
 void run_train(const TrainOptions& options, Processes* processes) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <utility>
@@ -84,21 +85,31 @@ class Summary {
       if (score.memory_mib) memories.emplace_back(*score.memory_mib, row);
     }
     if (speeds.size() > 1) {
-      const auto& [speed, row] = std::ranges::max(speeds);
+      const double speed = std::ranges::max(speeds).first;
       const bool noisy = std::ranges::any_of(
           group.rows, [](const auto& one) { return one.second.speed && one.second.noisy; });
       add("fastest training",
-          fmt::format("{}: {}{} samples/s{}{}", row, noisy ? "~" : "", short_number(speed), machine,
+          fmt::format("{}: {}{} samples/s{}{}", near(speeds, speed), noisy ? "~" : "",
+                      short_number(speed), machine,
                       noisy ? " (~: others took processor time while some of them trained)" : ""));
     }
     if (memories.size() > 1) {
-      const auto& [memory, row] = std::ranges::min(memories);
-      add("least memory",
-          fmt::format("{}: {} MiB in training{}", row, short_number(memory), machine));
+      const double memory = std::ranges::min(memories).first;
+      add("least memory", fmt::format("{}: {} MiB in training{}", near(memories, memory),
+                                      short_number(memory), machine));
     }
   }
 
  private:
+  // The names of all within 1 % of the best: no run says more of a cost.
+  static std::string near(const std::vector<std::pair<double, std::string>>& costs, double best) {
+    std::vector<std::string> names;
+    for (const auto& [cost, row] : costs) {
+      if (std::abs(cost - best) <= 0.01 * best) names.push_back(row);
+    }
+    return fmt::format("{}", fmt::join(names, ", "));
+  }
+
   // Of the attentions with a run that is ok on every task, all of which learned it.
   void add_highest(const RecipeGroup& group, const AccuracyCells& cells) {
     std::map<std::string, std::vector<stats::Estimate>> rows;

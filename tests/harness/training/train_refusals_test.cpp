@@ -81,6 +81,8 @@ TEST_F(TrainTest, RefusesWithOneLineThatHelps) {
       {with({"--set", "evaluation.test=false", "--set",
              R"(pretraining={"training":{"steps":2},"evaluation":{"test":true}})"}),
        2, "pretraining.evaluation.test has an effect only where evaluation.test is true"},
+      {with({"--init-from", "runs/other", "--set", "model.embedding_sd=5"}), 2,
+       "model.embedding_sd is of a start that --init-from goes over; leave it out"},
       {with({"--set", "model.rotary_base=50"}), 2,
        "model.rotary_base has an effect only where model.positions is rotary"},
       {with({"--set", "model.gate=glu"}), 2,
