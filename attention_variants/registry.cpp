@@ -177,8 +177,14 @@ std::string moving_in_causal_form(const std::string& name, const json& options) 
   return first_in_effect(attention_entry(name).info.moves_in_causal_form, options);
 }
 
-std::string unread_in_causal_form(const std::string& name, const json& options) {
-  return first_in_effect(attention_entry(name).info.unread_in_causal_form, options);
+void check_causal_options(const AttentionSpec& given, bool causal) {
+  const std::string unread =
+      first_in_effect(attention_entry(given.name).info.unread_in_causal_form, given.options);
+  if (!causal || unread.empty()) return;
+  throw UsageError(fmt::format(
+      "attention {}: {} has no effect in its causal form (model.causal), as no position reads a "
+      "later one; leave it out",
+      given.name, unread));
 }
 
 std::string drawing_in_passes(const std::string& name, const json& options) {
@@ -231,11 +237,37 @@ std::shared_ptr<Attention> make_attention(const AttentionSpec& spec,
   return entry.make(context, spec.options);
 }
 
+namespace {
+
+// Whether text that is no JSON was meant as a list, an object or a number, as [False] and .5.
+bool is_almost_json(const std::string& text) {
+  if (text.empty() || !json::parse(text, nullptr, /*allow_exceptions=*/false).is_discarded())
+    return false;
+  if (text.front() == '[' || text.front() == '{') return true;
+  const bool begins = std::string_view("+-.0123456789").find(text.front()) != std::string::npos;
+  char* end = nullptr;
+  std::strtod(text.c_str(), &end);
+  return begins && end == text.c_str() + text.size();
+}
+
+}  // namespace
+
+json option_from_text(const std::string& key, const std::string& text) {
+  if (is_almost_json(text)) {
+    throw UsageError(fmt::format(
+        "{0}={1} is no JSON; write numbers as 0.5, lists as [false,1], and a word within "
+        "quotes, {0}={2}",
+        key, text, json(text).dump()));
+  }
+  return value_from_text(text);
+}
+
 std::string AttentionSpec::text() const {
   std::map<std::string, std::string> sorted;
   for (const auto& [key, value] : options.items()) {
     // Strings stand bare, unless they would read back as something else (a number, say).
-    const bool bare = value.is_string() && value_from_text(value.get<std::string>()) == value;
+    const bool bare = value.is_string() && !is_almost_json(value.get<std::string>()) &&
+                      value_from_text(value.get<std::string>()) == value;
     sorted[key] = bare ? value.get<std::string>() : value.dump();
   }
   if (sorted.empty()) return name;
@@ -270,7 +302,7 @@ void parse_options(const std::string& text, size_t open, AttentionSpec& spec) {
     if (key.empty() || value.empty())
       malformed(text, fmt::format("'{}' is no key=value", strip(piece)));
     if (spec.options.contains(key)) malformed(text, fmt::format("key '{}' is given twice", key));
-    spec.options[key] = value_from_text(value);
+    spec.options[key] = option_from_text(key, value);
   }
 }
 

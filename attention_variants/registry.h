@@ -79,6 +79,10 @@ struct AttentionSpec {
 /// and keys are checked by the registry).
 AttentionSpec parse_attention(const std::string& text);
 
+/// The value of an option as it is written: JSON, or a word. Throws UsageError on what is neither,
+/// as [False] and .5, which would be words.
+json option_from_text(const std::string& key, const std::string& text);
+
 /// Splits "a,b[x=1,y=2],c" at the commas outside brackets and reads each.
 std::vector<AttentionSpec> parse_attentions(const std::string& text);
 
@@ -115,8 +119,9 @@ std::string batch_coupling(const std::string& name, const json& options);
 /// The same of AttentionInfo::moves_in_causal_form.
 std::string moving_in_causal_form(const std::string& name, const json& options);
 
-/// The same of AttentionInfo::unread_in_causal_form, of options that somebody gives.
-std::string unread_in_causal_form(const std::string& name, const json& options);
+/// Throws UsageError where the form is causal and options that somebody gives hold one of
+/// AttentionInfo::unread_in_causal_form.
+void check_causal_options(const AttentionSpec& given, bool causal);
 
 /// The same of that by which it draws anew in every pass, as "redraw=forward".
 std::string drawing_in_passes(const std::string& name, const json& options);

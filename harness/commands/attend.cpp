@@ -43,12 +43,15 @@ Config attend_config(const AttendOptions& options, const TensorFile& in) {
                      "float32");
 }
 
+// A protocol that fixes the number type is taken in float32 by training.dtype=any.
+constexpr const char* kDtype = "training.dtype";
+
 // One attention alone is given no model, data or optimizer: a value of theirs would be read by
 // nothing.
 void check_read(const Config& config) {
   constexpr const char* kRead[] = {"model.padded_rows", "model.causal", "input.mask", "kernels"};
   for (const std::string& key : config.overridden) {
-    if (std::ranges::count(kRead, key) > 0) continue;
+    if (std::ranges::count(kRead, key) > 0 || key == kDtype) continue;
     throw UsageError(fmt::format(
         "--set {}: --scope attention reads {} alone; give --scope model, or options of the "
         "attention in its brackets",
@@ -61,7 +64,7 @@ void check_read_by_model(const Config& config) {
   constexpr const char* kRead[] = {"input.length",  "input.mask", "input.brackets",
                                    "input.colours", "kernels",    "training.objective"};
   for (const std::string& key : config.overridden) {
-    if (key.starts_with("model.") || std::ranges::count(kRead, key) > 0) continue;
+    if (key.starts_with("model.") || std::ranges::count(kRead, key) > 0 || key == kDtype) continue;
     throw UsageError(fmt::format("--set {}: --scope model reads model.* and {} alone; leave it out",
                                  key, fmt::join(kRead, ", ")));
   }

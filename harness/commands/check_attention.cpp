@@ -62,6 +62,7 @@ ContractSubject subject_of(const CheckRequest& given, const Config& config) {
   if (given.heads > 0 || given.head_dim > 0) context.width = context.heads * context.head_dim;
   if (given.width > 0) context.width = given.width;
   context.causal = context.causal || given.causal;
+  check_causal_options(given.attention, context.causal);
   return subject;
 }
 

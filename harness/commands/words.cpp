@@ -127,7 +127,7 @@ AttentionSpec attention_given(const std::string& text, const std::vector<std::st
     if (equals == std::string::npos)
       throw UsageError("--option should be key=value, not '" + option + "'");
     const std::string key = option.substr(0, equals);
-    const json value = value_from_text(option.substr(equals + 1));
+    const json value = option_from_text(key, option.substr(equals + 1));
     const auto known = attention.options.find(key);
     if (known != attention.options.end() && *known != value) {
       throw UsageError(fmt::format("--option {} contradicts {}={}, which is given too: give one",

@@ -82,8 +82,11 @@ ops::Dtype parse_dtype(const std::string& word) {
 // A step of a profile is one batch through the model and AdamW: a setting that it does not read
 // would name a table of what was not measured. `from` says where the words stand.
 void check_read(const std::vector<std::string>& sets, const std::string& from) {
+  const bool coloured = std::ranges::any_of(
+      sets, [](const std::string& set) { return word_sets(set, "input.colours"); });
   for (const std::string& set : sets) {
     const std::string key = split_override(set).first;
+    if (key == "input.mask" && coloured) continue;  // colours ask for another one than pixel 0's
     if (key == "training.batch")
       throw UsageError(fmt::format("{} {}: of a profile it is --batch", from, key));
     if (key.starts_with("model.") || key == "input.brackets" || key == "input.colours" ||

@@ -42,6 +42,7 @@ Layer make_layer(const std::string& attention, int64_t dim, int64_t heads, int64
                                     .causal = causal};
   const AttentionSpec spec = parse_attention(attention);
   check_dropout(spec, dropout);
+  check_causal_options(spec, causal);
   return {make_attention(spec, context)};
 }
 

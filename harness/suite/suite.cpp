@@ -71,7 +71,8 @@ std::vector<std::string> cut_of(const Config& config, double fraction, const std
                 sets);
     }
   }
-  if (s.kind == ScheduleKind::step) set("schedule.decay_every", scaled(s.decay_every, fraction, 1));
+  if (s.kind == ScheduleKind::step && s.decay_every < t.steps)
+    set("schedule.decay_every", std::min(scaled(s.decay_every, fraction, 1), steps - 1));
   return sets;
 }
 
@@ -260,8 +261,9 @@ std::vector<std::string> left_notes(const Suite& suite) {
     };
     for (const LeftValue& value : cell.config.left) add(value, protocol);
     for (const std::string& key : cell.left) {
-      add({.task = cell.config.task, .attention = "", .key = key, .by = "protocol " + protocol},
-          budget);
+      const auto known = std::ranges::find(cell.config.left, key, &LeftValue::key);
+      const std::string by = known == cell.config.left.end() ? "protocol " + protocol : known->by;
+      add({.task = cell.config.task, .attention = "", .key = key, .by = by}, budget);
     }
   }
   std::vector<std::string> notes;

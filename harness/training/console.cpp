@@ -25,8 +25,8 @@ void say_start(const TrainRequest& request, const PreparedData& data, const Lear
       training_size, evaluation_split(data, config, "dev").size(), test,
       kind.empty() ? "" : " · " + kind));
   for (const LeftValue& one : config.left) {
-    host::say(fmt::format("{}, not as {}; an entry of its own for {} gives it, or --set",
-                          one.text(one.attention), config.protocol, one.attention));
+    host::say(
+        fmt::format("{}, not as {}; {}", one.text(one.attention), config.protocol, one.remedy()));
   }
   if (!settings.optimizer.groups.empty()) {
     for (const TrainedGroup& group : learner.groups()) {

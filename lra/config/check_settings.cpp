@@ -186,16 +186,6 @@ std::vector<Read> reads_of_padding(const Settings& s) {
        "input.mask is nonzero, as a first token is real otherwise, and model.padding is masked"}};
 }
 
-// Rows of padding that nothing reads again. Released forms read their inputs' own.
-std::vector<Read> reads_of_rows(const ModelOptions& m, const std::string& attention) {
-  const bool of_mean = m.pooling == Pooling::mean && m.mean_over == MeanOver::all,
-             of_norm = m.norm_kind == NormKind::batch && m.batch_statistics == BatchStatistics::all,
-             of_form = !attention_entry(attention).info.released_form_of.empty();
-  return {{"model.padded_rows", of_mean || of_norm || of_form,
-           "rows of padding are read: model.mean_over is all, or model.norm_kind is batch and "
-           "model.batch_statistics all, or the attention is a form of some released code"}};
-}
-
 // Of a run's schedule and of how much it reads.
 std::vector<Read> reads_of_training(const Settings& s) {
   const ScheduleKind kind = s.schedule.kind;
@@ -261,18 +251,7 @@ void check_read(const Config& config) {
   check(reads_of_padding(config.settings), "leave it out");
   check(reads_of_training(config.settings), "leave it out, or set both");
   check(reads_of_attention(config.attention.name), "leave it out");
-  check(reads_of_rows(config.settings.model, config.attention.name), "leave it out");
   check(reads_of_labels(config), "leave it out");
-}
-
-void check_causal(const Config& config, const json& given) {
-  if (!config.settings.model.causal) return;
-  const std::string unread = unread_in_causal_form(config.attention.name, given);
-  if (unread.empty()) return;
-  throw UsageError(fmt::format(
-      "attention {}: {} has no effect where model.causal is true, as no position reads a later "
-      "one; leave it out, or --set model.causal=false",
-      config.attention.name, unread));
 }
 
 void check_coupling(const Config& config) {

@@ -13,10 +13,6 @@ void settle(Config& config);
 /// others.
 void check_read(const Config& config);
 
-/// Throws UsageError where the configuration is causal and `given`, options of its attention that
-/// somebody asked for, hold one that a causal form does not read.
-void check_causal(const Config& config, const json& given);
-
 /// Throws UsageError where the parts of a batch are to be computed one after another and the
 /// attention computes with the whole of it.
 void check_coupling(const Config& config);

@@ -34,6 +34,8 @@ struct LeftValue {
   bool operator==(const LeftValue&) const = default;
   /// "listops: optimizer.lr as lra-2026 has it for linformer", of one or more such.
   std::string text(const std::string& attentions) const;
+  /// What a user who wants his own value does.
+  std::string remedy() const;
 };
 
 /// One run's configuration: a protocol applied to a task and an attention, with overrides.

@@ -223,7 +223,8 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
   }
   config.attention_options = attention_entry(attention.name).effective_options(options);
   check_coupling(config);
-  check_causal(config, given.options);
+  check_causal_options({.name = attention.name, .options = given.options},
+                       config.settings.model.causal);
   if (!config.settings.pretraining.empty()) pretraining_config(config);
   return config;
 }

@@ -30,6 +30,15 @@ Entry entry_of(const Protocol& protocol, const std::string& task_name, const std
   return entry;
 }
 
+// Whether an entry gives what was left before, over the entry of the protocol that it extends.
+bool gives(const Entry& own, const Entry& parent, const std::string& key) {
+  if (key.starts_with("variants.")) return !own.part.variant.empty();
+  if (key.starts_with(std::string(kAttentions) + "."))
+    return own.part.options.contains(key.substr(key.rfind('.') + 1));
+  return holds(own.part.settings, key) ||
+         (holds(own.settings, key) && !holds(parent.part.settings, key));
+}
+
 std::set<std::string> entry_names(const Protocol& protocol, const std::string& task_name) {
   std::set<std::string> names;
   for (const auto& [name, own] : protocol.attention_settings.items()) names.insert(name);
@@ -88,17 +97,30 @@ std::string LeftValue::text(const std::string& attentions) const {
   return fmt::format("{}: {} as {} has it for {}", task, key, by, attentions);
 }
 
+std::string LeftValue::remedy() const {
+  const std::string entry = fmt::format("an entry for {} in tasks.{}.attentions", attention, task);
+  if (key.starts_with("variants.")) return entry + " gives its variant";
+  if (key.starts_with(std::string(kAttentions) + ".")) return entry + " gives it, or brackets";
+  return entry + " gives it, or --set";
+}
+
 std::vector<LeftValue> left_values(const Protocol& own, const Protocol& parent,
                                    const Protocol& merged) {
   std::vector<LeftValue> all;
   for (const LeftValue& known : parent.left) {
-    const AttentionPart given = entry_of(own, known.task, known.attention).part;
-    if (!holds(given.settings, known.key)) all.push_back(known);
+    if (!gives(entry_of(own, known.task, known.attention),
+               entry_of(parent, known.task, known.attention), known.key))
+      all.push_back(known);
   }
   for (const auto& [task_name, value] : merged.tasks.items()) {
     for (const std::string& name : entry_names(parent, task_name)) {
-      for (const std::string& key : left_keys(own, parent, merged, task_name, name))
-        all.push_back({.task = task_name, .attention = name, .key = key, .by = parent.name});
+      for (const std::string& key : left_keys(own, parent, merged, task_name, name)) {
+        const bool known = std::ranges::any_of(all, [&, &of = name](const LeftValue& one) {
+          return one.task == task_name && one.attention == of && one.key == key;
+        });
+        if (!known)
+          all.push_back({.task = task_name, .attention = name, .key = key, .by = parent.name});
+      }
     }
   }
   return all;

@@ -131,7 +131,7 @@ class Refusals(unittest.TestCase):
 
     def test_an_interrupted_call_leaves_forks_allowed(self):
         attention = made("Right")
-        attention._outside = lambda: (_ for _ in ()).throw(KeyboardInterrupt())
+        attention._check_backward = lambda: (_ for _ in ()).throw(KeyboardInterrupt())
         with self.assertRaises(KeyboardInterrupt):
             attention.call(*heads())
         if os.fork() == 0:

@@ -336,10 +336,11 @@ def _copies_of(module: nn.Module) -> type[nn.Module]:
     """A class whose objects are copies of the module."""
     try:
         copy.deepcopy(module)
-    except RuntimeError as error:
+    except Exception as error:
+        said = str(error).split("\n")[0]
+        kept = ": it was called, and keeps a tensor of that call; keep it detached" if "deepcopy protocol" in said else ""
         raise _lra.UsageError(
-            f"{type(module).__name__} cannot be copied ({str(error).split(chr(10))[0]}): an object that was called and keeps "
-            "a tensor of that call? Give the class, a fresh object, or keep such tensors detached"
+            f"{type(module).__name__} cannot be copied ({type(error).__name__}: {said}){kept}. Give the class, or a fresh object"
         ) from None
 
     class Copy(type(module)):  # type: ignore[misc]

@@ -8,7 +8,7 @@ import torch
 
 from lra._errors import Refused, _told, _told_by, interrupt
 from lra._objects import own_modules
-from lra._settings import restore, settings
+from lra._settings import settings_kept
 
 _called = "python"  # the class that was called last: a backward function is probably its own
 _calls = threading.local()  # .running: calls of forward that run in this thread
@@ -37,7 +37,7 @@ class Made:
         self._owners = own_modules(module)
         self._named = self._persistent()
         self._given: list = []  # of the call before: buffers' copies, and their versions at its end
-        self._looks = 3  # calls after which it is no longer looked at what forward leaves behind
+        self._looks = 3  # calls after which it is no longer looked at whether forward seeds
         self._random = None  # the states of torch's generator before and after the call before
         self._buffers = [
             (owner, name, buffer)
@@ -86,17 +86,17 @@ class Made:
         _calls.running = getattr(_calls, "running", 0)
         try:
             _calls.running += 1
-            before = self._outside() if self._looks > 0 else None
+            state = torch.get_rng_state() if self._looks > 0 else None
             self._check_backward()
-            with _told_by(self._where), self._copies_of_buffers():
+            with settings_kept(f"{self._where}: forward"), _told_by(self._where), self._copies_of_buffers():
                 out = self._module(*inputs)
         finally:
             _calls.running -= 1
         if not isinstance(out, torch.Tensor):
             raise Refused(f"{self._where}: forward should return one tensor, not {_kind(out)}")
-        if before is not None:
+        if state is not None:
             self._looks -= 1
-            self._check_outside(before)
+            self._check_seed(state)
         self._check_tensors()
         for owner, name, buffer in self._buffers:
             new = owner._buffers.get(name)
@@ -141,16 +141,9 @@ class Made:
                     "that it would be lost; write into buffers in forward"
                 )
 
-    @staticmethod
-    def _outside():
-        return settings(), torch.get_rng_state()
-
-    def _check_outside(self, before):
-        """Refuses what forward changed outside of itself."""
-        of_all, state = before
+    def _check_seed(self, state):
+        """Refuses a forward that seeds torch's generator, whose state was `state` before it."""
         state_now = torch.get_rng_state()
-        if changed := restore(of_all):
-            raise Refused(f"{self._where}: forward {changed}")
         if self._random is not None:
             began, ended = self._random
             drew = not torch.equal(state, state_now)
@@ -179,8 +172,7 @@ class Made:
                 if own is None or owner._buffers.get(name) is not own:
                     continue
                 owner._buffers[name] = buffer
-                if self._looks > 0:
-                    self._given.append((name, own, own._version))
+                self._given.append((name, own, own._version))
                 # What x.data writes has no version: a copy counts unless the buffer was written.
                 untouched = not buffer.is_inference() and buffer._version == version
                 if own._version > 0 or untouched:

@@ -3,7 +3,6 @@
 Called by harness/python/python_modules.cpp, which passes options as JSON.
 """
 
-import ast
 import contextlib
 import difflib
 import hashlib
@@ -142,24 +141,6 @@ def _load(options):
     return made, found, imports
 
 
-def _almost_json(value):
-    """How to write text that is no JSON and was meant as a number, a list or an object; "" of a word."""
-    if not isinstance(value, str):
-        return ""
-    try:
-        json.loads(value)
-    except ValueError:
-        pass
-    else:
-        return ""  # it stood within quotes
-    if value.startswith(("[", "{")):
-        return "JSON, as [false,0.5], [1,2] or {\"a\":null}"
-    try:
-        return json.dumps(float(ast.literal_eval(value)))
-    except (ValueError, SyntaxError, TypeError):
-        return ""
-
-
 def _keywords(made, options, offered):
     """What the constructor is called with; refuses keywords that it does not take."""
     where = _where(options)
@@ -178,8 +159,6 @@ def _keywords(made, options, offered):
         if value in ("True", "False", "None"):  # words to JSON, and a word is true
             meant = {"True": "true", "False": "false", "None": "null"}[value]
             raise WrongUse(f"{where}: {key}={value} would be a word; write {key}={meant}")
-        if text := _almost_json(value):
-            raise WrongUse(f"{where}: {key}={value} would be a word; write {text}")
         if key not in named and not takes_any:
             near = difflib.get_close_matches(key, named, 1)
             hint = f"; did you mean '{near[0]}'?" if near else "."

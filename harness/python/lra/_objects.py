@@ -1,6 +1,7 @@
 """What objects of a user's class hold. A model has one a layer, and trying what attentions promise makes more of them, of
 other types, so that no tensor may be of two."""
 
+import collections
 import functools
 import itertools
 import os
@@ -37,8 +38,8 @@ def own_modules(module):
 
 
 def _held(value):
-    """What a container holds, or a function or an object of the user's; None of all else."""
-    if isinstance(value, (list, tuple, set)):
+    """What a container holds, or a function or an object of the user's; nothing of all else."""
+    if isinstance(value, (list, tuple, set, frozenset, collections.deque)):
         return list(value)
     if isinstance(value, dict):
         return list(value.values())
@@ -47,12 +48,17 @@ def _held(value):
     if isinstance(value, types.MethodType):
         return [value.__self__]
     if isinstance(value, types.FunctionType):
-        return [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
-    if isinstance(value, (type, torch.nn.Module, torch.Tensor)):
-        return None
+        within = [cell.cell_contents for cell in value.__closure__ or () if cell != types.CellType()]
+        return [*within, *(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+    if isinstance(value, type):
+        return []
     source = getattr(sys.modules.get(type(value).__module__), "__file__", None)
     own = type(value).__module__ == "__main__" or (source and is_own(os.path.abspath(source)))
-    return list(vars(value).values()) if own and hasattr(value, "__dict__") else None
+    if not own:
+        return []
+    slots = [base.__dict__.get("__slots__", ()) for base in type(value).__mro__]
+    names = [name for of in slots for name in ((of,) if isinstance(of, str) else of)]
+    return [*getattr(value, "__dict__", {}).values(), *(getattr(value, name, None) for name in names)]
 
 
 def untrained(module):
@@ -62,15 +68,21 @@ def untrained(module):
     of_torch, seen = vars(torch.nn.Module()), set()
 
     def is_aside(value):
-        if id(value) in seen:
-            return False
-        if (held := _held(value)) is not None:
-            seen.add(id(value))
-            return any(map(is_aside, held))
-        if isinstance(value, torch.nn.Module):
-            return any(is_aside(parameter) for parameter in value.parameters())
-        # What was computed from parameters is no leaf, as a weight that a norm of it stands for.
-        return isinstance(value, torch.Tensor) and value.requires_grad and value.is_leaf and id(value) not in known
+        waits = [value]
+        while waits:
+            value = waits.pop()
+            if id(value) in seen:
+                continue
+            if isinstance(value, torch.nn.Module):
+                waits.extend(value.parameters())
+            elif isinstance(value, torch.Tensor):
+                # What was computed from parameters is no leaf, as a weight that a norm of it stands for.
+                if value.requires_grad and value.is_leaf and id(value) not in known:
+                    return True
+            elif held := _held(value):
+                seen.add(id(value))
+                waits.extend(held)
+        return False
 
     for part in own_modules(module):
         for name, value in vars(part).items():

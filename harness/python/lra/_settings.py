@@ -17,14 +17,31 @@ def _autocast(device):
     )
 
 
+def _precision():
+    """That of float32 products by torch's new settings, and by its old one, which does not know all of theirs."""
+    new = (torch.backends.fp32_precision, torch.backends.cuda.matmul.fp32_precision, torch.backends.mkldnn.matmul.fp32_precision)
+    try:
+        return new, torch.get_float32_matmul_precision()
+    except RuntimeError:
+        return new, None
+
+
+def _set_precision(value):
+    new, old = value
+    if old is not None:
+        torch.backends.fp32_precision = new[0]
+        torch.set_float32_matmul_precision(old)
+    torch.backends.fp32_precision, torch.backends.cuda.matmul.fp32_precision, torch.backends.mkldnn.matmul.fp32_precision = new
+
+
 # How each is had and set, and what a change of it is called.
 _ALL = (
     (torch.get_num_threads, torch.set_num_threads, "set the number of threads to {}; leave it, --threads says it"),
     (torch.get_default_dtype, torch.set_default_dtype, DEFAULT_TYPE),
     (
-        torch.get_float32_matmul_precision,
-        torch.set_float32_matmul_precision,
-        "set torch's precision of float32 products to {}; leave it, as that of all attentions is one",
+        _precision,
+        _set_precision,
+        "set torch's precision of float32 products; leave it, as that of all attentions is one",
     ),
     _autocast("cpu"),
     _autocast("cuda"),
@@ -32,28 +49,16 @@ _ALL = (
 )
 
 
-def settings():
-    """Their values."""
-    return [get() for get, _, _ in _ALL]
-
-
-def restore(before):
-    """Puts them back; says what had been changed first, None where nothing was."""
-    said = None
-    for (get, put, text), value in zip(_ALL, before):
-        if (now := get()) != value:
-            put(value)
-            said = said or text.format(now)
-    return said
-
-
 @contextlib.contextmanager
 def settings_kept(where):
     """Refuses what is changed within, in words that begin with `where`."""
-    before, changed = settings(), None
+    before, changed = [get() for get, _, _ in _ALL], None
     try:
         yield
     finally:
-        changed = restore(before)
+        for (get, put, text), value in zip(_ALL, before):
+            if (now := get()) != value:
+                put(value)
+                changed = changed or text.format(now)
     if changed:
         raise Refused(f"{where} {changed}")

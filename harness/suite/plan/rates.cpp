@@ -109,8 +109,12 @@ bool same_model(const Profile& profile, const Config& config) {
                                      fmt::format("model.heads={}", profile.heads),
                                      fmt::format("model.head_dim={}", profile.head_dim)};
     sets.insert(sets.end(), profile.sets.begin(), profile.sets.end());
-    const AttentionSpec attention{.name = profile.attention.name,
-                                  .options = profile.attention.options};
+    // A record holds all options: what nobody asked for is left out.
+    AttentionSpec attention{.name = profile.attention.name};
+    const json& defaults = attention_entry(attention.name).default_options;
+    for (const auto& [key, value] : profile.attention.options.items()) {
+      if (!defaults.contains(key) || defaults[key] != value) attention.options[key] = value;
+    }
     const Config of = make_config(load_protocol(profile.protocol), profile.task, attention, sets, 0,
                                   profile.dtype);
     return of.settings.kernels == config.settings.kernels &&

@@ -105,6 +105,37 @@ TEST_F(ProtocolValuesTest, ThoseThatAProfileDoesNotReadAreRefused) {
                 .err.find("--set training.batch: of a profile it is --batch"),
             std::string::npos);
   EXPECT_EQ(profile(file("out.jsonl"), {"--set", "kernels=reference"}).status, 0);
+  // Colours ask for another mask than that of pixel 0.
+  const ProgramResult coloured = run_program({"profile",
+                                              "--scope",
+                                              "model",
+                                              "--protocol",
+                                              "tay2020",
+                                              "--task",
+                                              "image",
+                                              "--attentions",
+                                              "linear",
+                                              "--lengths",
+                                              "64",
+                                              "--batch",
+                                              "1",
+                                              "--mode",
+                                              "inference",
+                                              "--seconds",
+                                              "0.01",
+                                              "--passes",
+                                              "1",
+                                              "--threads",
+                                              "1",
+                                              "--out",
+                                              file("coloured.jsonl"),
+                                              "--set",
+                                              "input.colours=rgb",
+                                              "--set",
+                                              "model.encoder=linear",
+                                              "--set",
+                                              "input.mask=length"});
+  EXPECT_EQ(coloured.status, 0) << coloured.err;
 }
 
 TEST_F(ProtocolValuesTest, AreThoseOfAllAttentionsAndLengths) {

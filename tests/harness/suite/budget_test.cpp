@@ -82,7 +82,8 @@ TEST_F(SuiteBudgetTest, APlanSaysWhatAnExtendedProtocolKeeps) {
                                       "child"}));
   const ProgramResult result = run_program(with(words("s", "linear"), {"--protocol", path}));
   EXPECT_NE(result.err.find(left_notes(suite).front() + "\n"), std::string::npos) << result.err;
-  EXPECT_NE(result.err.find("not as child; an entry of its own for linear gives it, or --set"),
+  EXPECT_NE(result.err.find("not as child; an entry for linear in tasks.listops.attentions gives "
+                            "it, or --set"),
             std::string::npos)
       << "its run says it too: " << result.err;
 }

@@ -26,6 +26,11 @@ class ProtocolLeftTest : public testing::Test {
   std::string path(const std::string& name) const {
     return (scratch_.path() / (name + ".json")).string();
   }
+  static std::string remedy(const Protocol& protocol, const std::string& attention) {
+    return make_config(protocol, "listops", parse_attention(attention), {}, 0, "float32")
+        .left.at(0)
+        .remedy();
+  }
   static Texts left(const Protocol& protocol, const std::string& task, const std::string& attention,
                     const Texts& sets = {}) {
     const Config config =
@@ -79,9 +84,36 @@ TEST_F(ProtocolLeftTest, OptionsAndFormsAreToldToo) {
   EXPECT_EQ(left(s5, "listops", "s5"),
             Texts{"listops: attentions.s5.state as s5-2023 has it for s5"});
   EXPECT_EQ(left(s5, "listops", "s5[state=64]"), Texts());
+  EXPECT_EQ(remedy(s5, "s5"), "an entry for s5 in tasks.listops.attentions gives it, or brackets");
   const Protocol tay = extend("tay2020", {{"variants", {{"performer", "performer"}}}});
   EXPECT_EQ(left(tay, "text", "performer"),
             Texts{"text: variants.performer as tay2020 has it for performer"});
+}
+
+TEST_F(ProtocolLeftTest, OverTwoFilesAKeyIsToldOnceAndGivenByAnyEntry) {
+  extend("lra-2026", {{"settings", kRate}});
+  const Protocol other =
+      extend(path("mine"), {{"settings", {{"optimizer", {{"lr", 7e-4}}}}}}, "other");
+  EXPECT_EQ(left(other, "listops", "linformer"),
+            Texts{"listops: optimizer.lr as lra-2026 has it for linformer"});
+
+  extend("tay2020", {{"settings", {{"input", {{"mask", "length"}}}}}});
+  const json mask = {{"input", {{"mask", "length"}}}};
+  EXPECT_EQ(left(extend(path("mine"), {{"attention_settings", {{"linear", mask}}}}, "masked"),
+                 "listops", "linear"),
+            Texts());
+
+  const auto entry = [](const char* name, json part) {
+    return json{{"tasks", {{"listops", {{"attentions", {{name, std::move(part)}}}}}}}};
+  };
+  extend("s5-2023", {{"attentions", {{"s5", {{"state", 64}}}}}});
+  EXPECT_EQ(left(extend(path("mine"), entry("s5", {{"options", {{"state", 64}}}}), "stated"),
+                 "listops", "s5"),
+            Texts());
+  extend("tay2020", {{"variants", {{"performer", "performer"}}}});
+  EXPECT_EQ(left(extend(path("mine"), entry("performer", {{"variant", "performer"}}), "meant"),
+                 "listops", "performer"),
+            Texts());
 }
 
 TEST_F(ProtocolLeftTest, WhatAParentFileLeftStaysLeft) {

@@ -150,17 +150,22 @@ TEST_F(SuitePlanTest, AProbeMeasuresWhatIsNotKnownOnce) {
   EXPECT_DOUBLE_EQ(of_task, seconds_with_dev(task("listops").dev));
 }
 
-// Whose name alone makes no attention.
-TEST_F(SuitePlanTest, AProbeOfAnAttentionFromAFileIsFoundAgain) {
+// One whose name alone makes no attention, and one whose record holds an option that nobody may ask
+// its causal form for.
+TEST_F(SuitePlanTest, AProbeIsFoundAgainByItsRecordsOptions) {
   const std::string file = LRA_SOURCE_DIR "/tests/fixtures/torchscript-linear.pt";
-  auto w = words("s", "torchscript:" + file);
-  w.insert(w.begin() + 1, {"plan", "--json", "--probe"});
-  const ProgramResult result = run_program(w);
-  ASSERT_EQ(result.status, 0) << result.err;
-  const json plan = json::parse(result.out);
-  EXPECT_EQ(plan["unknown"], 0) << plan;
-  ASSERT_EQ(plan["cells"].size(), 1u);
-  EXPECT_EQ(plan["cells"][0]["from"], "a probe");
+  for (const auto& [attention, sets] :
+       {std::pair{"torchscript:" + file, std::vector<std::string>{}},
+        {std::string("s4d[state=4]"), {"--set", "model.causal=true"}}}) {
+    auto w = with(words("s" + attention.substr(0, 2), attention), sets);
+    w.insert(w.begin() + 1, {"plan", "--json", "--probe"});
+    const ProgramResult result = run_program(w);
+    ASSERT_EQ(result.status, 0) << result.err;
+    const json plan = json::parse(result.out);
+    EXPECT_EQ(plan["unknown"], 0) << plan;
+    ASSERT_EQ(plan["cells"].size(), 1u);
+    EXPECT_EQ(plan["cells"][0]["from"], "a probe");
+  }
 }
 
 TEST_F(SuitePlanTest, MaxHoursCutsEveryCellByTheSamePart) {
@@ -284,6 +289,13 @@ TEST(SuiteCut, ScalesTheScheduleAndKeepsTheEvaluationsApart) {
   config.settings.schedule.decay_every = 2000;
   EXPECT_EQ(cut_sets(config, 0.5),
             (std::vector<std::string>{"training.steps=2500", "schedule.decay_every=1000"}));
+  // It stays within the run, and one that is never reached stays out.
+  config.settings.schedule.decay_every = 4999;
+  EXPECT_EQ(cut_sets(config, 0.5),
+            (std::vector<std::string>{"training.steps=2500", "schedule.decay_every=2499"}));
+  config.settings.schedule.decay_every = 20000;
+  EXPECT_EQ(cut_sets(config, 0.5), (std::vector<std::string>{"training.steps=2500"}));
+  config.settings.schedule.decay_every = 2000;
   EXPECT_EQ(error_text([&] { cut_sets(config, 0.0003); }),
             "--max-hours leaves 1 step of 5000 steps of listops standard; allow more hours, or run "
             "fewer cells");
