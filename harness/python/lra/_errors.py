@@ -85,8 +85,8 @@ def _told_by(where):
     except Refused:
         raise
     except BaseException as error:
-        global _interrupted
-        _interrupted |= isinstance(error, KeyboardInterrupt)
+        if isinstance(error, KeyboardInterrupt):
+            interrupt()
         kind = OutOfMemory if _is_out_of_memory(error) else Refused
         raise kind(f"{where}: {_told(error)}") from None
 

@@ -3,7 +3,6 @@
 Called by harness/python/python_modules.cpp, which passes options as JSON.
 """
 
-import contextlib
 import difflib
 import hashlib
 import importlib
