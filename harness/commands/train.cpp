@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "attention_variants/base/files.h"
-#include "attention_variants/ops/cpu_isa.h"
 #include "attention_variants/python_host.h"
 #include "harness/commands/commands.h"
 #include "harness/host/progress.h"
@@ -60,11 +59,15 @@ int64_t resumed_threads(const TrainOptions& options, const Processes* processes)
 
 // A resumed run uses the kernels of this machine, whose rounding depends on their instruction set.
 void say_other_kernels(const std::string& run) {
-  const std::string had = read_run_setting(begun_folder(run)).kernels(), now = ops::cpu_isa();
-  if (had.empty() || had == now) return;
-  host::say(fmt::format(
-      "the run in {} had the kernels of {} and goes on with those of {}: not to the same bits", run,
-      had, now));
+  const json had = read_run_setting(begun_folder(run)).software, now = host::software_json();
+  for (const auto& [part, whose] :
+       {std::pair("kernels", "the kernels"), {"cpu_capability", "LibTorch's kernels"}}) {
+    if (!had.contains(part) || had[part] == now[part]) continue;
+    host::say(
+        fmt::format("the run in {} had {} of {} and goes on with those of {}: not to the same "
+                    "bits",
+                    run, whose, text_from_value(had[part]), text_from_value(now[part])));
+  }
 }
 
 // A resumed run whose attention's file has changed, or is gone, goes on with the one that its

@@ -1,6 +1,7 @@
 #include "harness/training/checkpoint.h"
 
 #include <ATen/Context.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +9,7 @@
 #include <string_view>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/base/own_file.h"
 #include "attention_variants/base/sha256.h"
 #include "attention_variants/python_host.h"
 #include "lra/formats/safetensors.h"
@@ -49,6 +51,11 @@ uint64_t seed_of_file(const TensorFile& file) {
   return std::stoull(file.metadata.at("sha256").substr(0, kDigits), nullptr, 16);
 }
 
+// What a checkpoint says of its run, in this order.
+constexpr std::array<const char*, 3> kSaid = {"config", "progression", "sha256"};
+// Of that, where the checkpoint is of a program that writes it.
+constexpr const char* kSaidDigest = "metadata_sha256";
+
 // Over names and bytes of all tensors, in the file's order of names.
 std::string tensors_sha256(const TensorFile& file) {
   std::map<std::string, torch::Tensor> sorted(file.tensors.begin(), file.tensors.end());
@@ -57,6 +64,15 @@ std::string tensors_sha256(const TensorFile& file) {
     const torch::Tensor whole = tensor.cpu().contiguous();
     hash.add(name);
     hash.add({static_cast<const char*>(whole.data_ptr()), whole.nbytes()});
+  }
+  return hash.finish();
+}
+
+std::string said_sha256(const TensorFile& file) {
+  Sha256 hash;
+  for (const char* key : kSaid) {
+    hash.add(key);
+    hash.add(file.metadata.at(key));
   }
   return hash.finish();
 }
@@ -100,6 +116,7 @@ void save_checkpoint(const std::filesystem::path& path, const json& config,
       file.tensors.emplace_back(kPythonState, python->random_state());
   }
   file.metadata["sha256"] = tensors_sha256(file);
+  file.metadata[kSaidDigest] = said_sha256(file);
   write_tensors(path, file, Links::replace);
 }
 
@@ -111,15 +128,20 @@ void check_whole(const TensorFile& file, const std::string& where) {
   if (schema == file.metadata.end() || schema->second != kSchema) {
     throw Error(where + " is not a checkpoint of this program (no schema " + kSchema + ")");
   }
-  for (const char* key : {"config", "progression", "sha256"}) {
+  for (const char* key : kSaid) {
     if (!file.metadata.contains(key))
       throw Error(where + " lacks its " + key + "; it is not a complete checkpoint");
   }
-  if (file.metadata.at("sha256") != tensors_sha256(file)) {
-    throw Error(where +
-                " is damaged: its tensors do not have the SHA-256 that it states; restore it, or "
-                "start the run over in another folder");
-  }
+  const auto damaged = [&](const char* what) {
+    return Error(fmt::format(
+        "{} is damaged: {} the SHA-256 that it states; restore it, or start the run over in "
+        "another folder",
+        where, what));
+  };
+  if (file.metadata.at("sha256") != tensors_sha256(file)) throw damaged("its tensors do not have");
+  const auto said = file.metadata.find(kSaidDigest);
+  if (said != file.metadata.end() && said->second != said_sha256(file))
+    throw damaged("what it says of its run does not have");
 }
 
 void check_config(const TensorFile& file, const json& config, const std::string& where) {
@@ -141,7 +163,7 @@ TrainState read_state(const TensorFile& file, const std::string& where) {
     saved.emplace("seconds_before", state.seconds_before);
   }
   try {
-    read_fields(saved, state, where);
+    read_own([&] { read_fields(saved, state, where); });
   } catch (const Error&) {
     throw;
   } catch (const std::runtime_error& error) {

@@ -63,7 +63,8 @@ struct TrainState {
 
 /// Writes parameters and buffers ("model.*") and, where `optimizer` is given, its state
 /// ("optimizer.<kind>.<parameter>") and the random state of the CPU and of `device` ("random.*"),
-/// with a SHA-256 of all of it. Atomic.
+/// with a SHA-256 of all of it ("sha256"), and one of what it says of the run ("metadata_sha256",
+/// which checkpoints of before lack). Atomic.
 void save_checkpoint(const std::filesystem::path& path, const json& config,
                      const TrainState& progression, Model& model,
                      const torch::optim::AdamW* optimizer, torch::Device device);

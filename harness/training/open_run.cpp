@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/base/own_file.h"
 #include "harness/training/resume.h"
 #include "harness/training/run_folder.h"
 
@@ -30,6 +31,18 @@ json saved_run(const std::filesystem::path& run) {
               run.string() + " makes one");
 }
 
+struct KeptData {
+  std::string directory, fingerprint;
+};
+
+KeptData data_of(const json& saved, const std::filesystem::path& run) {
+  const std::string where = (run / kConfigFile).string() + ": data";
+  const json data = saved.value("data", json::object());
+  if (!data.is_object()) throw Error(where + " should be a JSON object, not " + data.dump());
+  return {.directory = text_under(data, "directory", where),
+          .fingerprint = text_under(data, "fingerprint", where)};
+}
+
 TrainedModel load_model(const std::filesystem::path& run, Config config, const json& identity,
                         CheckpointKind checkpoint, torch::Device device) {
   Config modelled = config;
@@ -51,8 +64,7 @@ TrainedModel open_model(const std::filesystem::path& run, CheckpointKind checkpo
                         torch::Device device) {
   const json saved = saved_run(run);
   Config config = Config::from_json(saved, (run / kConfigFile).string());
-  const json data = saved.value("data", json::object()),
-             identity = run_identity(config, data.value("fingerprint", ""));
+  const json identity = run_identity(config, data_of(saved, run).fingerprint);
   return load_model(run, std::move(config), identity, checkpoint, device);
 }
 
@@ -67,8 +79,8 @@ OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path
                    CheckpointKind checkpoint, torch::Device device, OpenedSplits wanted) {
   const json saved = saved_run(run);
   Config config = Config::from_json(saved, (run / kConfigFile).string());
-  const std::filesystem::path folder =
-      data.empty() ? saved.value("data", json::object()).value("directory", "") : data.string();
+  const KeptData kept = data_of(saved, run);
+  const std::filesystem::path folder = data.empty() ? kept.directory : data.string();
   if (!std::filesystem::exists(folder / config.task)) {
     throw Error(data.empty() ? "the run's data are no longer in " + folder.string() +
                                    "; say where they are with --data"
@@ -79,7 +91,7 @@ OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path
   PreparedData opened = open_data(folder, config.task, /*check_hashes=*/true,
                                   config.settings.input.reading(), wanted);
   const json identity = run_identity(config, opened.manifest().fingerprint());
-  const std::string trained_on = saved.value("data", json::object()).value("fingerprint", "");
+  const std::string& trained_on = kept.fingerprint;
   if (!trained_on.empty() && trained_on != opened.manifest().fingerprint()) {
     throw Error(fmt::format(
         "{} is of other data (fingerprint {}) than those in {} ({}); give with --data the folder "

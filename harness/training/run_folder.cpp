@@ -308,11 +308,6 @@ void RunFolder::write_result(Result result, const std::optional<Evaluation>& tes
   write_json(path_ / kResultFile, make_result(result), Links::replace);
 }
 
-std::string RunSetting::kernels() const {
-  const auto it = software.find("kernels");
-  return it != software.end() && it->is_string() ? it->get<std::string>() : "";
-}
-
 json make_run_setting(const RunSetting& setting) {
   RecordWriter writer;
   setting_fields(writer, setting);

@@ -121,9 +121,6 @@ struct RunSetting {
   std::string engine;                // what carries their sums; "" = one process
   json software = json::object();    // name -> version; of runs from before it was kept: empty
   std::optional<ContractRecord> contract;  // what the attention was found to be at the start
-
-  /// The instruction set of the project's own kernels; "" where it is not known.
-  std::string kernels() const;
 };
 json make_run_setting(const RunSetting& setting);
 /// That of the run in a folder; empty where its config.json does not say, or there is none.

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "attention_variants/base/json_text.h"
+#include "attention_variants/base/own_file.h"
 #include "attention_variants/base/text.h"
 #include "embedded_earlier.h"
 #include "lra/config/embedded.h"
@@ -126,7 +127,9 @@ Config Config::from_json(const json& value, const std::string& where) {
     config.by_attention = value.value("by_attention", std::vector<std::string>{});
     config.pretrained = value.value("pretrained", json::object());
   } catch (const json::exception& e) {
-    throw Error(where + " is not a run's configuration: " + e.what());
+    const std::string said = e.what();  // "[json.exception.type_error.302] type must be ..."
+    throw Error(where + " is not a run's configuration: " + said.substr(said.find("] ") + 2) +
+                "; put back what it was, or train anew with --overwrite");
   }
   json rest = json::object();
   for (const std::string& name : field_names(config.settings)) {
@@ -138,7 +141,7 @@ Config Config::from_json(const json& value, const std::string& where) {
       throw Error(where + " is not a run's configuration: no '" + name + "'");
     }
   }
-  read_fields(rest, config.settings, where);
+  read_own([&] { read_fields(rest, config.settings, where); });
   return config;
 }
 

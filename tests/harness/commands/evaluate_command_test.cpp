@@ -58,6 +58,23 @@ TEST_F(RunCommandTest, EvaluateRefusesWhatIsNoRunFolder) {
   expect_refusal({"evaluate"}, 2, "RUN is required");
 }
 
+TEST_F(RunCommandTest, EvaluateNamesWhatIsDamagedInAConfiguration) {
+  ASSERT_NO_FATAL_FAILURE(train_run());
+  const fs::path file = run_ / kConfigFile;
+  const json whole = read_json(file);
+  const auto refused = [&](const char* at, const json& value, const std::string& message) {
+    json damaged = whole;
+    damaged[json::json_pointer(at)] = value;
+    write_json(file, damaged);
+    expect_refusal(evaluate_words(), 1, file.string() + message);
+  };
+  refused("/data", 3, ": data should be a JSON object, not 3");
+  refused("/data/directory", 3, ": data: directory should be a string, not 3");
+  refused("/data/fingerprint", true, ": data: fingerprint should be a string, not true");
+  refused("/training/steps", "many", ".training: steps should be an integer");
+  refused("/seed", "none", " is not a run's configuration: type must be number, but is string");
+}
+
 TEST_F(RunCommandTest, EvaluateRefusesACheckpointItCannotTrust) {
   ASSERT_NO_FATAL_FAILURE(train_run());
   const fs::path best = run_ / kBestCheckpoint;

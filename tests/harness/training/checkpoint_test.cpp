@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "attention_variants/base/files.h"
 #include "harness/measure/machine_watch.h"
 #include "tests/lra/model/toy_model.h"
 #include "tests/support/scratch.h"
@@ -59,6 +60,53 @@ TEST(Checkpoint, AParameterThatNoStepHasReachedComesBackWithoutMoments) {
   EXPECT_EQ(load_checkpoint(file, config, loaded, &after, torch::kCPU).step, 1);
   EXPECT_EQ(after.state().size(), own.size() - 1);
   EXPECT_EQ(after.state().count(parameters_of(loaded)[0].unsafeGetTensorImpl()), 0u);
+}
+
+TEST(Checkpoint, WhatItSaysOfItsRunIsHeldToItsDigestToo) {
+  const Scratch scratch;
+  const std::filesystem::path file = scratch.path() / "checkpoint.safetensors";
+  const json config = {{"task", "toy"}};
+  Model model(toy_task(1), toy_config("standard"));
+  save_checkpoint(file, config, {.step = 21}, model, nullptr, torch::kCPU);
+  const std::string whole = read_file(file);
+  const auto loaded = [&] {
+    return load_checkpoint(file, config, model, nullptr, torch::kCPU).step;
+  };
+  EXPECT_EQ(loaded(), 21);
+  // A bit of a digit: of the step 21, and of the digest of the tensors.
+  for (const std::string& digit : {std::string("\\\"step\\\":2"), std::string("\"sha256\":\"")}) {
+    const size_t at = whole.find(digit);
+    ASSERT_NE(at, std::string::npos) << digit;
+    std::string flipped = whole;
+    char& changed = flipped[at + digit.size() - (digit.back() == '2' ? 1 : 0)];
+    changed = changed == '6' ? '2' : '6';
+    std::ofstream(file, std::ios::binary) << flipped;
+    try {
+      loaded();
+      ADD_FAILURE() << digit << " is taken";
+    } catch (const UsageError& error) {
+      ADD_FAILURE() << error.what();
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find(file.string() + " is damaged: "), std::string::npos)
+          << error.what();
+    }
+  }
+  // One of before says nothing of that.
+  std::ofstream(file, std::ios::binary) << whole;
+  TensorFile earlier = read_tensors(file);
+  ASSERT_EQ(earlier.metadata.erase("metadata_sha256"), 1u);
+  write_tensors(file, earlier, Links::replace);
+  EXPECT_EQ(loaded(), 21);
+  earlier.metadata["progression"].replace(earlier.metadata["progression"].find("21"), 2, "\"x\"");
+  write_tensors(file, earlier, Links::replace);
+  try {
+    loaded();
+    ADD_FAILURE() << "it is no number";
+  } catch (const UsageError& error) {
+    ADD_FAILURE() << "no option is wrong: " << error.what();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("step should be an integer"), std::string::npos);
+  }
 }
 
 TEST(RepeatablePass, PutsBuffersAndRandomStatesBack) {

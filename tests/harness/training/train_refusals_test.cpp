@@ -294,6 +294,11 @@ TEST_F(TrainTest, SaysWhatAResumedRunNoLongerHas) {
                         ": not to the same bits"),
             std::string::npos)
       << said();
+  config["software"]["cpu_capability"] = "NO AVX";
+  write_json(file, config);
+  EXPECT_NE(said().find("had LibTorch's kernels of NO AVX and goes on with those of "),
+            std::string::npos)
+      << said();
   config.erase("software");  // of a run from before it was kept
   write_json(file, config);
   const ProgramResult old = run_program(words("a"));
