@@ -2,9 +2,12 @@
 // stops the rest.
 #include "results/store/store.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -190,6 +193,52 @@ bool is_unended(const std::filesystem::path& run) {
   return std::filesystem::exists(run / kMetricsFile, none);
 }
 
+// Why what a folder holds cannot be found there; "" where it can.
+std::string unreadable(const std::filesystem::path& folder) {
+  if (::faccessat(AT_FDCWD, folder.c_str(), R_OK | X_OK, AT_EACCESS) == 0) return "";
+  return "cannot be read: " + std::generic_category().message(errno);
+}
+
+// The files below a folder that may be records, and config.json of runs that have not ended. What
+// cannot be read goes to `bad`.
+std::vector<std::filesystem::path> files_below(const std::filesystem::path& path,
+                                               std::vector<BadFile>& bad) {
+  namespace fs = std::filesystem;
+  std::error_code code;
+  std::vector<fs::path> files;
+  std::set<fs::path> folders = {fs::canonical(path, code)};
+  // Links too, as runs are moved to larger disks; each folder once.
+  fs::recursive_directory_iterator it(path,
+                                      fs::directory_options::skip_permission_denied |
+                                          fs::directory_options::follow_directory_symlink,
+                                      code);
+  for (; !code && it != fs::recursive_directory_iterator(); it.increment(code)) {
+    const fs::path name = it->path().filename();
+    std::error_code none;
+    const fs::path folder = it->path().parent_path();
+    // The first of two runs: what it cost is in the record of the second.
+    const bool first = name == kPretrainingFolder && holds_run(folder),
+               is_folder = it->is_directory(none);
+    const std::string closed = is_folder ? unreadable(it->path()) : "";
+    if (!closed.empty()) bad.push_back({it->path().string(), closed});
+    if (first || !closed.empty() ||
+        (is_folder && !folders.insert(fs::canonical(it->path(), none)).second))
+      it.disable_recursion_pending();
+    if (first && !fs::exists(folder / kConfigFile, none) && is_unended(it->path()))
+      files.push_back(it->path() / kConfigFile);
+    const bool wanted = name == kResultFile || (name == kConfigFile && is_unended(folder)) ||
+                        (name.extension() == ".jsonl" && name != kMetricsFile);
+    std::error_code kind;
+    if (wanted && it->is_regular_file(kind)) files.push_back(it->path());
+  }
+  if (const std::string closed = unreadable(path); !closed.empty()) {
+    bad.push_back({path.string(), closed});
+  } else if (code) {
+    bad.push_back({path.string(), "cannot be walked: " + code.message()});
+  }
+  return files;
+}
+
 }  // namespace
 
 Records find_records(const std::vector<std::filesystem::path>& paths) {
@@ -224,30 +273,7 @@ Records find_records(const std::vector<std::filesystem::path>& paths) {
     } else if (!fs::is_directory(status)) {
       read(path, /*named=*/true);
     } else {
-      std::vector<fs::path> files;
-      std::set<fs::path> folders = {fs::canonical(path, code)};
-      // Links too, as runs are moved to larger disks; each folder once.
-      fs::recursive_directory_iterator it(path,
-                                          fs::directory_options::skip_permission_denied |
-                                              fs::directory_options::follow_directory_symlink,
-                                          code);
-      for (; !code && it != fs::recursive_directory_iterator(); it.increment(code)) {
-        const fs::path name = it->path().filename();
-        std::error_code none;
-        const fs::path folder = it->path().parent_path();
-        // The first of two runs: what it cost is in the record of the second.
-        const bool first = name == kPretrainingFolder && holds_run(folder);
-        if (first ||
-            (it->is_directory(none) && !folders.insert(fs::canonical(it->path(), none)).second))
-          it.disable_recursion_pending();
-        if (first && !fs::exists(folder / kConfigFile, none) && is_unended(it->path()))
-          files.push_back(it->path() / kConfigFile);
-        const bool wanted = name == kResultFile || (name == kConfigFile && is_unended(folder)) ||
-                            (name.extension() == ".jsonl" && name != kMetricsFile);
-        std::error_code kind;
-        if (wanted && it->is_regular_file(kind)) files.push_back(it->path());
-      }
-      if (code) records.bad.push_back({path.string(), "cannot be walked: " + code.message()});
+      std::vector<fs::path> files = files_below(path, records.bad);
       std::sort(files.begin(), files.end());
       for (const fs::path& file : files) read(file, /*named=*/false);
     }

@@ -2,10 +2,15 @@
 #include "results/store/store.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <limits>
 
+#include "attention_variants/base/files.h"
+#include "results/records/run_folder.h"
 #include "tests/results/examples.h"
+#include "tests/support/scratch.h"
 
 namespace lra {
 namespace {
@@ -264,6 +269,33 @@ TEST(FindRecords, WalksFoldersAndReportsEachBadFileOnce) {
   EXPECT_TRUE(contains(records.bad[3].reason, "is empty")) << records.bad[3].reason;
   EXPECT_TRUE(contains(records.bad[4].reason, "number overflow")) << records.bad[4].reason;
   EXPECT_EQ(records.bad[5].reason, "no such file or folder");
+}
+
+// A report without their records would look whole.
+TEST(FindRecords, NamesFoldersThatCannotBeRead) {
+  namespace fs = std::filesystem;
+  const Scratch scratch;
+  const auto record = [&](const char* folder) {
+    fs::create_directories(scratch.path() / folder);
+    write_json(scratch.path() / folder / kResultFile, make_result(example_result()));
+  };
+  record("open/seed0");
+  record("closed/seed0");
+  fs::permissions(scratch.path(), fs::perms(0755));
+  fs::permissions(scratch.path() / "closed", fs::perms(0));
+  const uid_t self = geteuid();
+  ASSERT_EQ(seteuid(self == 0 ? 65534 : self), 0);  // root reads everything
+  const Records records = find_records({scratch.path()}),
+                named = find_records({scratch.path() / "closed"});
+  ASSERT_EQ(seteuid(self), 0);
+  fs::permissions(scratch.path() / "closed", fs::perms(0755));
+  EXPECT_EQ(records.results.size(), 1u);
+  ASSERT_EQ(records.bad.size(), 1u);
+  EXPECT_EQ(records.bad[0].path, scratch.path() / "closed");
+  EXPECT_EQ(records.bad[0].reason, "cannot be read: Permission denied");
+  ASSERT_EQ(named.bad.size(), 1u);
+  EXPECT_EQ(named.bad[0].reason, "cannot be read: Permission denied");
+  EXPECT_EQ(find_records({scratch.path()}).results.size(), 2u);
 }
 
 TEST(FindRecords, AreInOneOrderHoweverFoldersAreNamed) {
