@@ -125,6 +125,9 @@ struct Child::State {
     asked_at = Clock::now();
     kill(pid, SIGTERM);
   }
+  bool out_of_grace() const {
+    return std::chrono::duration<double>(Clock::now() - asked_at).count() > options.grace;
+  }
 };
 
 void RecentKills::look(int64_t count, double seconds) {
@@ -165,7 +168,8 @@ Child::Child(const std::vector<std::string>& arguments, const ChildOptions& opti
   if (child == 0) {
     // Only calls that are safe between fork and exec.
     held.release_to_default();
-    setpgid(0, 0);  // a terminal's Ctrl-C reaches us alone, and we pass it on once
+    setpgid(0, 0);                  // a terminal's Ctrl-C reaches us alone, and we pass it on once
+    std::signal(SIGTTOU, SIG_IGN);  // in the background now, and may print there all the same
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(130);
     if (options.oom_preferred) {
@@ -194,6 +198,13 @@ Child::Child(Child&&) noexcept = default;
 
 Child::~Child() {
   if (state_ == nullptr || state_->pid < 0 || state_->ended) return;
+  if (state_->options.grace > 0) {
+    if (!state_->asked) state_->ask();
+    while (!state_->out_of_grace()) {
+      if (waitpid(state_->pid, nullptr, WNOHANG) != 0) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
   kill(state_->pid, SIGKILL);
   waitpid(state_->pid, nullptr, 0);
 }
@@ -225,11 +236,7 @@ std::optional<ChildStatus> Child::poll() {
     state.timed_out = true;
     if (state.options.grace > 0 && !state.asked) state.ask();
   }
-  const bool out_of_grace =
-      state.timed_out && !state.killed &&
-      (!state.asked ||
-       std::chrono::duration<double>(Clock::now() - state.asked_at).count() > state.options.grace);
-  if (out_of_grace) {
+  if (state.timed_out && !state.killed && (!state.asked || state.out_of_grace())) {
     state.killed = true;
     kill(state.pid, SIGKILL);
   }

@@ -17,7 +17,8 @@ namespace lra::host {
 struct ChildOptions {
   std::vector<std::pair<std::string, std::string>> environment;  // over our own
   double timeout = 0;         // seconds until it is ended; 0 = none
-  double grace = 0;           // seconds between being asked to stop for its time and being killed
+  double grace = 0;           // seconds between being asked to stop, for its time or as its Child
+                              // is destroyed, and being killed
   bool capture = false;       // keep its output instead of passing it on
   std::filesystem::path log;  // its output goes to the end of this file; empty = where ours goes
   std::string program;        // another program, found in PATH; empty = this one
@@ -61,7 +62,7 @@ struct ChildStatus {
 class Child {
  public:
   explicit Child(const std::vector<std::string>& arguments, const ChildOptions& options = {});
-  ~Child();  // kills it where it still runs
+  ~Child();  // ends it where it still runs
   Child(Child&&) noexcept;
   Child& operator=(Child&&) = delete;
 

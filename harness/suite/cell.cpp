@@ -52,6 +52,7 @@ int64_t steps_of(const SuiteCell& cell) {
 std::optional<Result> final_result(const fs::path& run, std::string* bad) {
   const fs::path path = run / kResultFile;
   if (!fs::exists(path)) return std::nullopt;
+  read_file(path);  // what cannot be read, though it is there, may be whole
   try {
     return read_result(path);
   } catch (const Error& error) {

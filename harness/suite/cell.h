@@ -19,6 +19,8 @@ inline constexpr const char* kClaim = "claim";
 /// What a cell's process printed, where several run at a time; the error that ended it, where it
 /// ran alone.
 inline constexpr const char* kLogFile = "log.txt";
+/// What was a result.json and no record, before the cell was run again.
+inline constexpr const char* kBadResultFile = "result.json.bad";
 
 /// The runs of a cell, in their order: that of its pretraining, where it has one, and its own. The
 /// first has the cell's `sets`, which are not what makes its configuration.
@@ -27,8 +29,8 @@ std::vector<SuiteCell> runs_of(const SuiteCell& cell);
 /// Of all runs of a cell.
 int64_t steps_of(const SuiteCell& cell);
 
-/// A cell's result.json, nothing where there is none (or none that can be read, which `bad` then
-/// tells).
+/// A cell's result.json, nothing where there is none (or what is no record, which `bad` then
+/// tells). Throws Error where the file cannot be read.
 std::optional<Result> final_result(const std::filesystem::path& run, std::string* bad = nullptr);
 /// How it ended.
 std::optional<Status> final_status(const std::filesystem::path& run, std::string* bad = nullptr);

@@ -66,6 +66,20 @@ void measure_profile(const Suite& suite, const RunnerOptions& options) {
   if (const std::string text = unmeasured(plan, records); !text.empty()) throw Error(text);
 }
 
+// Whether the mark of a profile that was measured says so of this one: it may be older, or be what
+// a full disk left of it.
+bool is_mark_of(const fs::path& done, const json& asked, const fs::path& profile) {
+  json mark;
+  try {
+    mark = read_json(done);
+  } catch (const Error&) {
+    return false;
+  }
+  if (!mark.is_object()) return false;
+  const json digest = sha256_file(profile);
+  return mark.value("profile", asked) == asked && mark.value("sha256", digest) == digest;
+}
+
 bool is_readable(const fs::path& profile) {
   try {
     profile::read_profile(profile);
@@ -84,12 +98,9 @@ bool profile_suite(const Suite& suite, const RunnerOptions& options) {
   const host::FolderLock lock = host::FolderLock::wait(out, "profile.lock", "the profile");
   // What a budget that was edited since asks for is measured beside what is there.
   const json asked = write_fields(suite.request.budget.profile);
-  if (fs::exists(done) && fs::exists(out / kProfileFile)) {
-    const json before = read_json(done);
-    const std::string digest = sha256_file(out / kProfileFile);
-    if (before.value("profile", asked) == asked && before.value("sha256", digest) == digest)
-      return true;
-  }
+  if (fs::exists(done) && fs::exists(out / kProfileFile) &&
+      is_mark_of(done, asked, out / kProfileFile))
+    return true;
   if (stamp_of(failed) != failed_before && fs::exists(failed)) {
     host::say("another runner's profile did not finish; the next call measures what it lacks");
     return false;

@@ -44,20 +44,21 @@ bool CellQueue::has_ended(size_t cell) const {
   return stamp && *stamp != it->second;  // another runner that tries it may have removed it
 }
 
-void CellQueue::look() {
-  left_ = 0;
-  for (const size_t i : chosen_) {
-    if (!ended_[i]) ended_[i] = has_ended(i);
-    left_ += ended_[i] ? 0 : 1;
-  }
-}
-
 bool CellQueue::look(size_t cell) {
-  ended_[cell] = has_ended(cell);
+  if (!ended_[cell]) ended_[cell] = has_ended(cell);
   return ended_[cell];
 }
 
 void CellQueue::begin(size_t cell) { again_.erase(cell); }
+
+void CellQueue::set_aside(size_t cell) {
+  ended_[cell] = true;
+  aside_.insert(cell);
+}
+
+size_t CellQueue::left() const {
+  return static_cast<size_t>(std::ranges::count_if(chosen_, [&](size_t i) { return !ended_[i]; }));
+}
 
 std::optional<size_t> CellQueue::first_open() const {
   const auto it = std::ranges::find_if(chosen_, [&](size_t i) { return !ended_[i]; });
@@ -69,8 +70,9 @@ double CellQueue::time_left(size_t cell) const {
 }
 
 int64_t CellQueue::failed() const {
-  return std::ranges::count_if(
-      chosen_, [&](size_t i) { return final_status(suite_.cells[i].run) != Status::ok; });
+  return std::ranges::count_if(chosen_, [&](size_t i) {
+    return aside_.contains(i) || final_status(suite_.cells[i].run) != Status::ok;
+  });
 }
 
 }  // namespace lra::suite

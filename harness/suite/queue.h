@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,19 +30,19 @@ class CellQueue {
   /// none. `sharing`: cells at a time on a device.
   CellQueue(const Suite& suite, const std::vector<size_t>& only, double timeout, int64_t sharing);
 
-  /// Reads the folders of the cells that have not ended.
-  void look();
-  /// Reads one cell's folder; true where it has ended.
+  /// Reads the folder of a cell, unless it is known to have ended; true where it has.
   bool look(size_t cell);
   /// A cell is begun, or has ended, by this runner.
   void begin(size_t cell);
   void end(size_t cell) { ended_[cell] = true; }
+  /// This runner leaves a cell alone from now on, which counts as one that has failed.
+  void set_aside(size_t cell);
 
   const std::vector<size_t>& chosen() const { return chosen_; }
   bool ended(size_t cell) const { return ended_[cell]; }
   /// Chosen cells that had not ended when last looked at.
-  size_t left() const { return left_; }
-  size_t done() const { return chosen_.size() - left_; }
+  size_t left() const;
+  size_t done() const { return chosen_.size() - left(); }
   /// The first cell that has not ended.
   std::optional<size_t> first_open() const;
   /// Seconds that a cell may still take; huge without a limit.
@@ -58,7 +59,7 @@ class CellQueue {
   std::vector<size_t> chosen_;
   std::vector<bool> ended_;
   std::map<size_t, FileStamp> again_;  // results of earlier calls that do not stand
-  size_t left_ = 0;
+  std::set<size_t> aside_;
 };
 
 }  // namespace lra::suite

@@ -82,7 +82,7 @@ class SuiteRunner {
 
   // The number of chosen cells that did not end as ok.
   int64_t run_cells() {
-    queue_.look();
+    look();
     const size_t count = queue_.chosen().size();
     if (queue_.done() > 0)
       host::say(fmt::format("{} of {} cells have ended already", queue_.done(), count));
@@ -94,7 +94,7 @@ class SuiteRunner {
       if (host::stop_requested()) {
         if (jobs_.empty()) throw host::Interrupted("stopped; " + options_.go_on + " goes on");
       } else if (freed || Clock::now() - looked >= kLook) {
-        queue_.look();
+        look();
         looked = Clock::now();
         if (queue_.left() == 0 && jobs_.empty()) break;
         fill();
@@ -114,13 +114,32 @@ class SuiteRunner {
     return fmt::format("[{}/{}] {}", i + 1, suite_.cells.size(), suite_.cells[i].label());
   }
 
+  // Does what concerns one cell. What goes wrong there is no reason to end the others.
+  template <class Work>
+  void with_cell(size_t i, Work work) {
+    try {
+      work();
+    } catch (const host::Interrupted&) {
+      throw;
+    } catch (const std::exception& error) {
+      queue_.set_aside(i);
+      host::say_error(fmt::format("{}: {}; it is left as it is, and the others go on", label(i),
+                                  first_line(error)));
+    }
+  }
+
+  void look() {
+    for (const size_t i : queue_.chosen()) with_cell(i, [&] { queue_.look(i); });
+  }
+
   // Starts cells until every slot is busy or no cell can be claimed.
   void fill() {
     for (const size_t i : queue_.chosen()) {
       const auto slot = std::ranges::find(slots_, false, &Slot::busy);
       if (slot == slots_.end()) return;
       const bool ours = std::ranges::count(jobs_, i, &Job::cell) > 0;
-      if (!queue_.ended(i) && !ours) start(i, static_cast<size_t>(slot - slots_.begin()));
+      if (!queue_.ended(i) && !ours)
+        with_cell(i, [&] { start(i, static_cast<size_t>(slot - slots_.begin())); });
     }
   }
 
@@ -135,10 +154,7 @@ class SuiteRunner {
       fail(i, slots_[slot].device, Status::timeout, timeout_reason(options_.timeout));
       return;
     }
-    std::string bad;
-    if (!final_status(run(i), &bad) && !bad.empty())
-      host::say(fmt::format("{}: {}; it is left out and the cell runs again", label(i), bad));
-    fs::remove(run(i) / kResultFile);
+    clear_result(i);
     queue_.begin(i);
     const fs::path log = run(i) / kLogFile;
     const bool alone = slots_.size() == 1;  // and its progress is the terminal's
@@ -164,6 +180,19 @@ class SuiteRunner {
     jobs_.push_back(std::move(job));
   }
 
+  // What is no record of ours may be one of another version's, and is kept.
+  void clear_result(size_t i) {
+    const fs::path result = run(i) / kResultFile, aside = run(i) / kBadResultFile;
+    std::string bad;
+    if (final_status(run(i), &bad) || bad.empty()) {
+      fs::remove(result);
+      return;
+    }
+    fs::rename(result, aside);
+    host::say(fmt::format("{}: {}; it is now {}, and the cell runs again", label(i), bad,
+                          aside.string()));
+  }
+
   // Reaps finished processes; true where there was one.
   bool reap() {
     bool any = false;
@@ -173,7 +202,7 @@ class SuiteRunner {
         ++job;
         continue;
       }
-      settle_cell(*job, *ended);
+      with_cell(job->cell, [&] { settle_cell(*job, *ended); });
       slots_[job->slot].busy = false;
       job = jobs_.erase(job);
       any = true;

@@ -76,8 +76,15 @@ fs::path suite_data_folder(const fs::path& out) { return out / "data"; }
 
 json kept_fingerprints(const fs::path& out) {
   if (!fs::exists(out / kFingerprints)) return json::object();
-  return read_json_object(out / kFingerprints, "the fingerprints of a suite's data",
-                          "; remove it, and it is made anew");
+  constexpr const char* kAdvice = "; remove it, and it is made anew";
+  const fs::path path = out / kFingerprints;
+  const json kept = read_json_object(path, "the fingerprints of a suite's data", kAdvice);
+  for (const auto& [name, fingerprint] : kept.items()) {
+    if (!fingerprint.is_string())
+      throw Error(path.string() + ": " + name + " should be a string, not " + fingerprint.dump() +
+                  kAdvice);
+  }
+  return kept;
 }
 
 std::vector<TaskData> suite_data(const Suite& suite) {

@@ -6,6 +6,7 @@
 
 #include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/files.h"
+#include "attention_variants/base/own_file.h"
 #include "harness/host/folder_lock.h"
 #include "harness/host/heartbeat.h"
 #include "harness/host/progress.h"
@@ -91,6 +92,27 @@ std::string suite_differences(const json& held, const json& asked) {
   return !options.empty() ? options : rest.empty() ? cells : rest;
 }
 
+// What is done about one that is damaged; its cells stand.
+constexpr const char* kPutBack =
+    "; put back what it was, or remove it and give the suite's options again, which goes on with "
+    "its runs";
+
+json read_suite_json(const fs::path& path) {
+  return read_json_object(path, "the file of a suite", kPutBack);
+}
+
+SuiteFile suite_file_of(const json& file, const fs::path& path) {
+  try {
+    SuiteFile held = parse_suite_file(file);
+    for (const auto& [task_name, source] : held.sources.items())
+      text_under(held.sources, task_name, "sources");
+    return held;
+  } catch (const std::runtime_error& error) {
+    throw Error(fmt::format("{} is not the file of a suite of this version ({}){}", path.string(),
+                            error.what(), kPutBack));
+  }
+}
+
 SuiteRequest request_of(const SuiteFile& file, const fs::path& out) {
   SuiteRequest request;
   request.tasks = file.tasks;
@@ -148,18 +170,11 @@ Suite load_suite(const fs::path& out) {
     throw Error(out.string() + " holds no suite (no " + kSuiteFile + "); lra suite --out " +
                 out.string() + " makes one there");
   }
-  const json file = read_json(path);
-  if (file.is_object() && file.contains("schema") && file["schema"] != kSuiteSchema)
+  const json file = read_suite_json(path);
+  if (file.contains("schema") && file["schema"] != kSuiteSchema)
     throw Error(fmt::format("{} should hold \"schema\": \"{}\"", path.string(), kSuiteSchema));
-  SuiteFile held;
-  try {
-    held = parse_suite_file(file);
-  } catch (const std::runtime_error& error) {
-    throw Error(fmt::format(
-        "{} is not the file of a suite of this version ({}); give the suite's options again",
-        path.string(), error.what()));
-  }
-  SuiteRequest request = request_of(held, out);
+  const SuiteFile held = suite_file_of(file, path);
+  SuiteRequest request = read_own([&] { return request_of(held, out); });
   check_folder(request.attentions, held.folder, out);
   request.changed = changed_files(out);
   const Suite suite = plan_suite(request, held.fraction.value_or(1));
@@ -182,14 +197,8 @@ void check_resumed(const fs::path& out, Resume resume) {
 
 Suite join_suite(const Suite& planned) {
   const fs::path& out = planned.request.out;
-  const json file = read_json(out / kSuiteFile);
-  SuiteFile held;
-  try {
-    held = parse_suite_file(file);
-  } catch (const std::runtime_error& error) {
-    throw Error(fmt::format("{} is not the file of a suite ({})", (out / kSuiteFile).string(),
-                            error.what()));
-  }
+  const json file = read_suite_json(out / kSuiteFile);
+  const SuiteFile held = suite_file_of(file, out / kSuiteFile);
   check_folder(planned.request.attentions, held.folder, out);
   Suite suite = plan_suite(planned.request, held.fraction.value_or(1));
   suite.request.folder = held.folder;

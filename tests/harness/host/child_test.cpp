@@ -2,11 +2,19 @@
 #include "harness/host/child.h"
 
 #include <gtest/gtest.h>
+#include <pty.h>
 #include <signal.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <filesystem>
+#include <string>
 #include <thread>
+
+#include "tests/support/scratch.h"
 
 namespace lra::host {
 namespace {
@@ -26,6 +34,47 @@ TEST(Child, IsEndedByASignalBeforeItsProgramRuns) {
     EXPECT_EQ(ended->signal, SIGTERM);
   }
   std::signal(SIGTERM, before);
+}
+
+// A terminal may be set to stop what prints from the background (stty tostop).
+TEST(Child, MayPrintToItsTerminalWhateverThatIsSetTo) {
+  int terminal = -1;
+  const pid_t parent = forkpty(&terminal, nullptr, nullptr, nullptr);
+  if (parent == 0) {
+    alarm(20);  // a process that is stopped is waited for for ever
+    termios settings{};
+    tcgetattr(STDOUT_FILENO, &settings);
+    settings.c_lflag |= TOSTOP;
+    tcsetattr(STDOUT_FILENO, TCSANOW, &settings);
+    _exit(run_child({"-c", "echo printed"}, {.program = "sh"}).exit);
+  }
+  std::string text;
+  char buffer[256];
+  for (ssize_t count = 0; (count = read(terminal, buffer, sizeof buffer)) > 0;)
+    text.append(buffer, static_cast<size_t>(count));
+  close(terminal);
+  int status = 0;
+  waitpid(parent, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(text, "printed\r\n");
+}
+
+// With time to write a checkpoint, where it has any.
+TEST(Child, IsAskedToStopBeforeItIsKilledWithItsRunner) {
+  const Scratch scratch;
+  const std::filesystem::path ready = scratch.path() / "ready", saved = scratch.path() / "saved";
+  const std::string script = "trap 'sleep 0.2; echo > " + saved.string() + "; exit' TERM; echo > " +
+                             ready.string() + "; while :; do sleep 0.05; done";
+  for (const double grace : {10.0, 0.0}) {
+    std::filesystem::remove(ready);
+    std::filesystem::remove(saved);
+    {
+      const Child child({"-c", script}, {.grace = grace, .program = "sh"});
+      while (!std::filesystem::exists(ready))
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    EXPECT_EQ(std::filesystem::exists(saved), grace > 0);
+  }
 }
 
 // The kernel counts what it kills before that has ended; what it killed long before is not the

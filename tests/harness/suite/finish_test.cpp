@@ -87,6 +87,12 @@ TEST_F(NextCommandsTest, AProfileWithACrashIsNotDone) {
 TEST_F(NextCommandsTest, AProfileThatLostCellsIsMeasuredAgain) {
   const auto w = words("s", "standard,linear");
   ASSERT_EQ(run_program(w).status, 0);
+  for (const char* left : {"", "null", "{\"sha256\": 3}"}) {  // as a full disk leaves it
+    write_file(out("s") / "profile.done", left);
+    const ProgramResult again = run_program(w);
+    EXPECT_EQ(again.status, 0) << again.err;
+    EXPECT_TRUE(read_json(out("s") / "profile.done").contains("profile")) << left;
+  }
   const fs::path file = out("s") / kProfileFile;
   const std::string whole = read_file(file);
   ASSERT_EQ(std::ranges::count(whole, '\n'), 2);

@@ -106,7 +106,7 @@ TEST(SuiteOutcome, WhatDidNotFitBesideOthersIsTriedAloneAgain) {
   suite.cells.push_back({.config = {}, .sets = {}, .run = scratch.path()});
   const auto left = [&](int64_t sharing) {
     CellQueue queue(suite, {}, /*timeout=*/0, sharing);
-    queue.look();
+    queue.look(0);
     return queue.left();
   };
   EXPECT_EQ(left(4), 0u);

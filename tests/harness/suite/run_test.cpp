@@ -176,6 +176,83 @@ TEST_F(SuiteRunTest, ACellThatOnlyDiesIsTriedSoOftenAndTheOthersGoOn) {
   EXPECT_EQ(final_status(run("s", "standard")), Status::ok);
 }
 
+// What cannot be done for one cell, its runner says, and goes on with the others.
+TEST_F(SuiteRunTest, TroubleInTheFolderOfACellIsNoneOfTheOthers) {
+  fs::create_directories(run("s", "standard").parent_path());
+  write_file(run("s", "standard"), "no folder");
+  for (const char* jobs : {"1", "2"}) {
+    const ProgramResult result =
+        run_program(with(with_threads(words("s"), jobs == std::string("2") ? 2 : 1),
+                         {"--jobs", jobs, "--only", "0-1"}));
+    EXPECT_EQ(result.status, 1);
+    EXPECT_TRUE(has(result.err, "lra: [1/2] listops standard seed 0: ")) << result.err;
+    EXPECT_TRUE(has(result.err, "; it is left as it is, and the others go on")) << result.err;
+    EXPECT_TRUE(has(result.err, "1 part(s) of the suite did not end as ok")) << result.err;
+    EXPECT_EQ(final_status(run("s", "nystrom[num_landmarks=8]")), Status::ok);
+  }
+  fs::remove(run("s", "standard"));
+  EXPECT_EQ(run_program(with(words("s"), {"--only", "0-1"})).status, 0);
+}
+
+// It may be of another version of the program.
+TEST_F(SuiteRunTest, AResultThatIsNoRecordIsKeptAsideAndTheCellRunsAgain) {
+  ASSERT_EQ(run_program(with(words("s"), {"--only", "0"})).status, 0);
+  const fs::path result = run("s", "standard") / kResultFile,
+                 aside = run("s", "standard") / kBadResultFile;
+  json later = read_json(result);
+  later["schema"] = "lra.result/99";
+  write_json(result, later);
+  const ProgramResult again = run_program(with(words("s"), {"--only", "0"}));
+  ASSERT_EQ(again.status, 0) << again.err;
+  EXPECT_TRUE(has(again.err, "it is now " + aside.string() + ", and the cell runs again"))
+      << again.err;
+  EXPECT_EQ(read_json(aside), later);
+  EXPECT_EQ(final_status(run("s", "standard")), Status::ok);
+}
+
+// What is there and cannot be read may be whole.
+TEST_F(SuiteRunTest, AResultThatCannotBeReadIsNotReplaced) {
+  ASSERT_EQ(run_program(with(words("s"), {"--only", "0"})).status, 0);
+  const fs::path result = run("s", "standard") / kResultFile;
+  fs::rename(result, out("kept"));
+  fs::create_directory(result);  // as root too, no file to read
+  const ProgramResult refused = run_program(with(words("s"), {"--only", "0"}));
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_TRUE(has(refused.err, "cannot read " + result.string())) << refused.err;
+  EXPECT_TRUE(fs::is_directory(result));
+  fs::remove(result);
+  fs::rename(out("kept"), result);
+  EXPECT_EQ(run_program(with(words("s"), {"--only", "0"})).status, 0);
+}
+
+TEST_F(SuiteRunTest, FilesOfASuiteThatAreDamagedAreNamed) {
+  ASSERT_EQ(run_program(with(words("s"), {"--only", "0"})).status, 0);
+  const std::vector<std::string> by_folder = {"suite",    "--out",  out("s").string(),
+                                              "--resume", "--only", "0"};
+  const auto refused = [&](const fs::path& file, const std::string& text,
+                           const std::string& message) {
+    const std::string whole = read_file(file);
+    write_file(file, text);
+    for (const auto& command : {with(words("s"), {"--only", "0"}), by_folder}) {
+      const ProgramResult result = run_program(command);
+      EXPECT_EQ(result.status, 1) << result.err;
+      EXPECT_TRUE(has(result.err, file.string())) << result.err;
+      EXPECT_TRUE(has(result.err, message)) << result.err;
+      EXPECT_FALSE(has(result.err, "json.exception")) << result.err;
+    }
+    write_file(file, whole);
+  };
+  const fs::path fingerprints = out("s") / "fingerprints.json", suite = out("s") / kSuiteFile;
+  refused(fingerprints, R"({"listops": 3})", "listops should be a string, not 3; remove it");
+  refused(fingerprints, "", "; remove it, and it is made anew");
+  refused(suite, "null", "is not the file of a suite; put back what it was, or remove it and give");
+  refused(suite, R"({"schema": "lra.suite/1"})", "; put back what it was, or remove it and give");
+  fs::remove(suite);
+  const ProgramResult again = run_program(with(words("s"), {"--only", "0"}));
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_TRUE(has(again.err, "1 of 1 cells have ended already")) << "as it was said: " << again.err;
+}
+
 // Its process writes to the terminal then, not to a log.
 TEST_F(SuiteRunTest, ACellThatRunsAloneLeavesTheReasonItDiedFor) {
   fs::create_directories(run("s", "standard") / kMetricsFile);
