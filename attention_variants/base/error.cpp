@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <new>
 #include <numeric>
+#include <typeinfo>
 
 #include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/text.h"
@@ -54,6 +56,9 @@ UsageError unknown_name(std::string_view what, std::string_view name,
 }
 
 std::string first_line(const std::exception& error) {
+  // The library's own, which says no more than its name.
+  if (typeid(error) == typeid(std::bad_alloc))
+    return "memory ran out; a smaller batch, a shorter length or fewer jobs at a time take less";
   const auto* of_file = dynamic_cast<const std::filesystem::filesystem_error*>(&error);
   const std::string text = of_file == nullptr ? error.what() : file_error_text(*of_file);
   return printable(text.substr(0, text.find('\n')));

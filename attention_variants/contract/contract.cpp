@@ -11,6 +11,7 @@
 #include "attention_variants/contract/trial.h"
 #include "attention_variants/contract/types.h"
 #include "attention_variants/ops/autocast.h"
+#include "attention_variants/out_of_memory.h"
 
 namespace lra::contract {
 namespace {
@@ -28,6 +29,7 @@ void any_length(const ContractProbe& trial, ClauseReport& f) {
                fmt::format("N = {}: {} gives {}", n, form.name(), shape_text(out)));
         f.finite(fmt::format("N = {}: {}", n, form.name()), out);
       } catch (const std::exception& error) {
+        if (is_out_of_memory(error)) throw;
         f.grade(Grade::fragile);  // refused: no result, and none that is wrong
         f.that(false, fmt::format("N = {}: {}", n, first_line(error)));
         f.grade(Grade::wrong);
@@ -70,6 +72,7 @@ void wrong_shapes(const ContractProbe& trial, ClauseReport& f) {
       f.that(true, "");
       return;
     } catch (const std::exception& error) {
+      if (is_out_of_memory(error)) throw;
       f.that(false, fmt::format("{} ends in: {}", what, first_line(error)));
       return;
     }
@@ -224,6 +227,8 @@ Verdict check_clause(const std::string& name, const ContractSubject& subject) {
     const ContractProbe trial(subject);
     clause.run(trial, findings);
   } catch (const std::exception& error) {
+    // It says what the machine has left, and nothing of the attention.
+    if (is_out_of_memory(error)) throw;
     findings.ended_in(error);
   }
   return findings.verdict(name);

@@ -66,7 +66,7 @@ struct Verdict {
 };
 
 /// Tries one clause; throws UsageError on an unknown name. Whatever the attention throws is a
-/// verdict. Sets the seed of torch's global generator.
+/// verdict, but for want of memory, which is thrown on. Sets the seed of torch's global generator.
 Verdict check_clause(const std::string& clause, const ContractSubject& subject);
 
 /// Tries them all.

@@ -1,4 +1,5 @@
 #include "attention_variants/contract/trial.h"
+#include "attention_variants/out_of_memory.h"
 #include "attention_variants/python_host.h"
 
 #include <fmt/format.h>
@@ -128,7 +129,8 @@ bool ContractProbe::is_finite_on_empty_samples() const {
       const torch::NoGradGuard no_grad;
       finite = finite && torch::isfinite(call(*make(), form, in)).all().item<bool>();
       if (!finite) return false;
-    } catch (const std::exception&) {
+    } catch (const std::exception& error) {
+      if (is_out_of_memory(error)) throw;
       return true;  // what it is decides the clause that meets it
     }
   }
@@ -147,6 +149,7 @@ bool ContractProbe::has_attend(Attention& attention, const EntryPoint& form) con
     try {
       attend();
     } catch (const std::exception& error) {
+      if (is_out_of_memory(error)) throw;
       return error.what();
     }
     return "";

@@ -20,6 +20,7 @@
 #include <sstream>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/out_of_memory.h"
 #include "attention_variants/outside_module.h"
 #include "attention_variants/registry.h"
 
@@ -113,6 +114,7 @@ LoadedScript load_script(TorchScriptOptions options) {
     std::istringstream stream(bytes);
     loaded.module = torch::jit::load(stream, torch::kCPU);
   } catch (const std::exception& error) {
+    if (is_out_of_memory(error)) throw;
     throw Error(
         fmt::format("{}: the file is no TorchScript file ({}); save one with "
                     "torch.jit.script(module).save(FILE)",

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "attention_variants/base/file_errors.h"
+#include "attention_variants/base/text.h"
 #include "attention_variants/python_host.h"
 #include "attention_variants/registry.h"
 #include "harness/commands/commands.h"
@@ -150,6 +152,32 @@ class SortedHelp : public CLI::Formatter {
   }
 };
 
+bool is_utf8(const std::string& text) {
+  try {
+    json(text).dump();
+    return true;
+  } catch (const json::exception&) {
+    return false;
+  }
+}
+
+// Records are JSON, and name the paths that they are given.
+void check_letters(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (!is_utf8(argv[i]))
+      throw UsageError(fmt::format(
+          "'{}' is not UTF-8, which records are written in; give the file or folder another name",
+          printable(argv[i])));
+  }
+  std::error_code none;
+  const std::string here = std::filesystem::current_path(none).string();
+  if (!is_utf8(here))
+    throw UsageError(fmt::format(
+        "the current folder, '{}', is not UTF-8, which records are written in; give it another "
+        "name",
+        printable(here)));
+}
+
 std::string version_line() {
   const json software = host::software_json();
   std::string text = "lra " LRA_VERSION;
@@ -210,6 +238,7 @@ int run_program(int argc, char** argv) {
   host::install_counting_allocator();
   host::keep_freed_pages();
   try {
+    check_letters(argc, argv);
     check_registrations();
     host::load_cuda();
     app.parse(argc, argv);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <exception>
 
+#include "attention_variants/out_of_memory.h"
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
 
@@ -36,7 +37,7 @@ std::optional<FidelityInputs> Session::random(
     if (prepare) prepare(inputs);
     return inputs;
   } catch (const std::exception& error) {
-    if (!host::is_out_of_memory(error)) throw;
+    if (!is_out_of_memory(error)) throw;
     add_failed(experiment, sizes, {}, attentions);
     return std::nullopt;
   }
@@ -52,8 +53,7 @@ std::vector<FidelityInputs> Session::with_trained(int64_t experiment, const Inpu
     for (FidelityInputs& layer : trained_->layers(sizes.trials, sizes.length))
       all.push_back(std::move(layer));
   } catch (const std::exception& error) {
-    if (dynamic_cast<const Unsupported*>(&error) == nullptr && !host::is_out_of_memory(error))
-      throw;
+    if (dynamic_cast<const Unsupported*>(&error) == nullptr && !is_out_of_memory(error)) throw;
     host::say(fmt::format("--run: nothing of experiment {} at length {}: {}", experiment,
                           sizes.length, first_line(error)));
     sizes.heads = trained_->heads();

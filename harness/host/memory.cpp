@@ -10,7 +10,6 @@
 #include <cstring>
 #include <new>
 #include <string>
-#include <string_view>
 
 #include "attention_variants/base/error.h"
 #include "harness/host/kernel_facts.h"
@@ -177,20 +176,6 @@ void limit_address_space(int64_t bytes, int64_t threads) {
     return;
   const rlimit wanted{.rlim_cur = limit, .rlim_max = old.rlim_max};
   setrlimit(RLIMIT_AS, &wanted);
-}
-
-bool is_out_of_memory(const std::exception& error) {
-  if (dynamic_cast<const c10::OutOfMemoryError*>(&error) ||
-      dynamic_cast<const std::bad_alloc*>(&error))
-    return true;
-  // What comes as a plain c10::Error: of LibTorch's own CPU allocator, and of CUDA's runtime and
-  // libraries, which allocate past LibTorch's.
-  constexpr std::string_view kSigns[] = {"DefaultCPUAllocator: can't allocate memory",
-                                         "CUDA error: out of memory", "CUBLAS_STATUS_ALLOC_FAILED",
-                                         "CUDNN_STATUS_ALLOC_FAILED", "CUFFT_ALLOC_FAILED"};
-  const std::string_view said = error.what();
-  return std::ranges::any_of(kSigns,
-                             [&](std::string_view sign) { return said.find(sign) != said.npos; });
 }
 
 }  // namespace lra::host

@@ -60,9 +60,6 @@ int64_t default_memory_limit(torch::Device device);
 /// fails too, before the kernel has to kill. Without effect where the system refuses.
 void limit_address_space(int64_t bytes, int64_t threads);
 
-/// True for the errors by which LibTorch reports that memory ran out.
-bool is_out_of_memory(const std::exception& error);
-
 inline constexpr double kMiB = 1024.0 * 1024.0;
 
 }  // namespace lra::host

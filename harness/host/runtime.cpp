@@ -1,26 +1,34 @@
 #include "harness/host/runtime.h"
 
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
 #include <ATen/detail/CUDAHooksInterface.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <omp.h>
 #include <torch/version.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <fstream>
+#include <future>
 #include <limits>
 #include <regex>
+#include <system_error>
+#include <thread>
+#include <vector>
 
 #include "attention_variants/base/end_process.h"
 #include "attention_variants/base/fields.h"
 #include "attention_variants/ops/cpu_isa.h"
+#include "attention_variants/out_of_memory.h"
 #include "harness/host/gpu.h"
 #include "harness/host/kernel_facts.h"
-#include "harness/host/memory.h"
 #include "harness/host/pages.h"
 #include "harness/host/signals.h"
 
@@ -59,6 +67,35 @@ std::string processor_model() {
 int64_t usable_processors() {
   const int64_t allowed = std::ssize(allowed_processors());
   return allowed > 0 ? allowed : sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+// Throws where the system starts fewer threads: OpenMP would end the process, or wait for ever.
+void check_startable(int64_t count) {
+  std::promise<void> all_there;
+  const std::shared_future<void> end = all_there.get_future().share();
+  std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(count));
+  std::string reason;
+  try {
+    while (std::ssize(threads) + 1 < count) threads.emplace_back([end] { end.wait(); });
+  } catch (const std::system_error& error) {
+    reason = error.code().message();
+  }
+  all_there.set_value();
+  for (std::thread& thread : threads) thread.join();
+  if (!reason.empty()) {
+    throw Error(fmt::format(
+        "--threads {}: the system starts no more than {} ({}); give fewer, or raise its limit: of "
+        "processes (ulimit -u, pids.max of a container) or of memory (ulimit -v)",
+        count, threads.size() + 1, reason));
+  }
+}
+
+// Of those that LibTorch asks for, how many OpenMP gives it.
+int64_t threads_given(int64_t asked) {
+  std::atomic<int64_t> given{0};
+  at::parallel_for(0, asked, 1, [&given](int64_t, int64_t) { ++given; });
+  return given;
 }
 
 bool denormals_are_zero() {
@@ -100,8 +137,18 @@ int64_t use_threads(int64_t threads) {
                                  kMostThreads, threads));
   }
   const int64_t count = threads > 0 ? threads : usable_processors();
+  check_startable(count);
+  omp_set_dynamic(0);  // or it gives fewer where the machine has other work
   at::set_num_threads(static_cast<int>(count));
-  return count;
+  const int64_t given = threads_given(count);
+  if (given < count && threads > 0) {
+    throw UsageError(fmt::format(
+        "--threads {}: OpenMP gives {}; unset OMP_THREAD_LIMIT and OMP_MAX_ACTIVE_LEVELS, or ask "
+        "for no more",
+        count, given));
+  }
+  if (given < count) at::set_num_threads(static_cast<int>(given));
+  return given;
 }
 
 void flush_denormals() { at::globalContext().setFlushDenormal(true); }
@@ -128,7 +175,8 @@ Status status_of(const std::exception& error) {
 }
 
 int exit_status(const std::exception& error) {
-  if (dynamic_cast<const Interrupted*>(&error) != nullptr) return 128 + stop_signal();
+  if (const auto* interrupted = dynamic_cast<const Interrupted*>(&error))
+    return 128 + (interrupted->signal() != 0 ? interrupted->signal() : SIGINT);
   return dynamic_cast<const UsageError*>(&error) != nullptr ? 2 : 1;
 }
 

@@ -15,7 +15,9 @@ namespace lra::host {
 /// device.
 torch::Device parse_device(const std::string& text);
 
-/// 0 = all processors this process may use. Sets LibTorch's threads and returns their number.
+/// 0 = all processors this process may use, or as many as OpenMP gives. Sets LibTorch's threads and
+/// returns their number. Throws UsageError where OpenMP gives fewer than were asked for (its
+/// variables limit them), Error where the system does.
 int64_t use_threads(int64_t threads);
 
 /// Denormal numbers as zero in the processor's arithmetic, of LibTorch's own operators too: of this

@@ -14,7 +14,7 @@ namespace lra::host {
 namespace {
 
 std::atomic<bool> g_stop{false};
-std::atomic<int> g_signal{SIGINT};
+std::atomic<int> g_signal{0};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
               "a signal handler sets them");
 

@@ -21,14 +21,20 @@ void stop_at_signals();
 /// True after one of them, where stop_at_signals() was called.
 const std::atomic<bool>& stop_requested();
 
-/// The signal that asked first; SIGINT where there was none, as in a process that stops because
-/// another one does.
+/// The signal that asked first; 0 where there was none, as in a process that stops because another
+/// one does.
 int stop_signal();
 
-/// Thrown where work stops for that reason. Exit status 128 + stop_signal().
+/// Thrown where work stops for that reason, with the signal that asked for it, of this process or
+/// of another; 0 where none did. Exit status 128 + the signal (exit_status() in runtime.h).
 class Interrupted : public Error {
  public:
-  using Error::Error;
+  explicit Interrupted(const std::string& message, int signal = stop_signal())
+      : Error(message), signal_(signal) {}
+  int signal() const { return signal_; }
+
+ private:
+  int signal_;
 };
 
 }  // namespace lra::host

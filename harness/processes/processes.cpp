@@ -9,9 +9,9 @@
 #include <new>
 #include <thread>
 
+#include "attention_variants/out_of_memory.h"
 #include "harness/host/folder_lock.h"
 #include "harness/host/kernel_facts.h"
-#include "harness/host/memory.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
@@ -22,11 +22,27 @@ namespace {
 enum class Failure : int64_t { none, error, usage, unsupported, interrupted, memory };
 
 Failure failure_of(const std::exception& error) {
-  if (host::is_out_of_memory(error)) return Failure::memory;
+  if (is_out_of_memory(error)) return Failure::memory;
   if (dynamic_cast<const host::Interrupted*>(&error) != nullptr) return Failure::interrupted;
   if (dynamic_cast<const Unsupported*>(&error) != nullptr) return Failure::unsupported;
   if (dynamic_cast<const UsageError*>(&error) != nullptr) return Failure::usage;
   return Failure::error;
+}
+
+// What a process tells the others of its failure; all bits zero where there is none.
+struct Told {
+  Failure failure = Failure::none;
+  int signal = 0;  // that asked it to stop
+
+  int64_t bits() const { return static_cast<int64_t>(failure) | int64_t{signal} << 8; }
+  static Told of(int64_t bits) {
+    return {static_cast<Failure>(bits & 0xff), static_cast<int>(bits >> 8)};
+  }
+};
+
+Told told_of(const std::exception& error) {
+  const auto* interrupted = dynamic_cast<const host::Interrupted*>(&error);
+  return {failure_of(error), interrupted != nullptr ? interrupted->signal() : 0};
 }
 
 // The memory of another process, or of this one.
@@ -39,12 +55,12 @@ class OutOfMemory : public std::bad_alloc {
   std::string message_;
 };
 
-[[noreturn]] void raise(Failure failure, const std::string& message) {
+[[noreturn]] void raise(Failure failure, const std::string& message, int signal) {
   switch (failure) {
     case Failure::memory:
       throw OutOfMemory(message);
     case Failure::interrupted:
-      throw host::Interrupted(message);
+      throw host::Interrupted(message, signal);
     case Failure::unsupported:
       throw Unsupported(message);
     case Failure::usage:
@@ -102,23 +118,27 @@ std::vector<int64_t> Processes::gather(int64_t mine) {
 }
 
 void Processes::run_collective(const std::function<void()>& work) {
-  Failure mine = Failure::none;
+  Told mine;
   std::string message;
   try {
     work();
   } catch (const std::exception& error) {
-    mine = failure_of(error);
+    mine = told_of(error);
     message = first_line(error);
   }
-  const std::vector<int64_t> all = gather(static_cast<int64_t>(mine));
-  const auto first = std::ranges::find_if(all, [](int64_t failure) { return failure != 0; });
+  std::vector<Told> all;
+  for (const int64_t bits : gather(mine.bits())) all.push_back(Told::of(bits));
+  const auto first = std::ranges::find_if(
+      all, [](Failure failure) { return failure != Failure::none; }, &Told::failure);
   if (first == all.end()) return;
   agreed_ = true;
   const int64_t from = first - all.begin();
   message = broadcast_text(*this, message, from);
-  const bool everybody = std::ranges::count(all, *first) == size();
-  raise(static_cast<Failure>(*first),
-        everybody ? message : fmt::format("process {} of {}: {}", from, size(), message));
+  const bool everybody = std::ranges::count(all, first->failure, &Told::failure) == size();
+  // One of them was asked, and all end as it does.
+  raise(first->failure,
+        everybody ? message : fmt::format("process {} of {}: {}", from, size(), message),
+        std::ranges::max(all, {}, &Told::signal).signal);
 }
 
 void run_collective(Processes* processes, const std::function<void()>& work) {

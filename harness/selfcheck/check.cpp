@@ -6,8 +6,8 @@
 #include <chrono>
 #include <cmath>
 
+#include "attention_variants/out_of_memory.h"
 #include "harness/host/gpu.h"
-#include "harness/host/memory.h"
 #include "harness/host/runtime.h"
 #include "harness/selfcheck/checks.h"
 
@@ -21,7 +21,7 @@ std::string failure_text(const BoundedError& error) {
 
 Finding finding_of(const std::exception& error) {
   if (const auto* end = dynamic_cast<const CheckEnd*>(&error)) return end->finding();
-  return host::is_out_of_memory(error) ? Finding::oom : Finding::failed;
+  return is_out_of_memory(error) ? Finding::oom : Finding::failed;
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "attention_variants/base/error.h"
-#include "harness/host/memory.h"
+#include "attention_variants/out_of_memory.h"
 
 namespace lra {
 
@@ -33,7 +33,7 @@ void GraphedSteps::capture(Recording& recording) {
     const ops::SeedTape::Recording seeds(*recording.seeds);
     recording.graph->capture([&] { recording.left = work_.record(recording.inputs); });
   } catch (const std::exception& error) {
-    if (host::is_out_of_memory(error)) throw;
+    if (is_out_of_memory(error)) throw;
     throw Error("a training step cannot be recorded as a CUDA graph: " + first_line(error) +
                 "; launch its operators one by one with --set execution=eager");
   }

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "harness/host/memory.h"
+#include <system_error>
+
+#include "attention_variants/out_of_memory.h"
 #include "harness/host/signals.h"
 #include "harness/training/console.h"
 #include "lra/data/task.h"
@@ -12,7 +14,9 @@ namespace lra {
 
 bool is_failure_of_model(const std::exception& error) {
   return dynamic_cast<const host::Interrupted*>(&error) == nullptr &&
-         dynamic_cast<const Unsupported*>(&error) == nullptr && !host::is_out_of_memory(error) &&
+         dynamic_cast<const Unsupported*>(&error) == nullptr &&
+         // Of the system: a file that cannot be read, a thread that cannot be started.
+         dynamic_cast<const std::system_error*>(&error) == nullptr && !is_out_of_memory(error) &&
          std::string_view(error.what()).find("CUDA error") == std::string_view::npos;
 }
 
@@ -37,8 +41,7 @@ RunOutcome outcome_of(const std::exception& error, const TrainRequest& request, 
     return {.status = Status::crash,
             .reason = fmt::format("{} (step {})", first_line(error), step)};
   // What other processes do not know of they do not end with.
-  if (!host::is_out_of_memory(error) ||
-      (request.processes != nullptr && !request.processes->agreed()))
+  if (!is_out_of_memory(error) || (request.processes != nullptr && !request.processes->agreed()))
     throw;
   RunOutcome outcome{.status = Status::oom,
                      .reason = out_of_memory(request.config.settings, step, evaluated)};

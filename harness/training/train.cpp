@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/out_of_memory.h"
 #include "harness/host/memory.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
@@ -224,7 +225,7 @@ class TrainingLoop {
       costs_.take_peak(at_.evaluation_peak_bytes);
       const bool asked = dynamic_cast<const host::Interrupted*>(&error) != nullptr;
       // Alone: other processes may not have come to the same error.
-      if (!asked && (all_ != nullptr || !host::is_out_of_memory(error))) throw;
+      if (!asked && (all_ != nullptr || !is_out_of_memory(error))) throw;
       pass.rewind();
       save_last();
       if (!asked) throw;

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <numeric>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "attention_variants/base/random.h"
@@ -78,7 +79,11 @@ class Prefetcher {
   // `produce` returns nothing at the end.
   Prefetcher(std::function<std::optional<Batch>()> produce, int64_t prefetch)
       : produce_(std::move(produce)), ahead_(static_cast<size_t>(prefetch)) {
-    if (ahead_ > 0) thread_ = std::thread([this] { run(); });
+    try {
+      if (ahead_ > 0) thread_ = std::thread([this] { run(); });
+    } catch (const std::system_error& error) {
+      throw std::system_error(error.code(), "cannot start the thread that reads batches ahead");
+    }
   }
   ~Prefetcher() {
     {

@@ -482,6 +482,45 @@ TEST(ContractClauses, ReachPastTheBlocksOfDefaults) {
   EXPECT_FALSE(check_clause("causality", causal).holds);
 }
 
+// Runs out of memory in one of its calls.
+class Starved : public Faulty {
+ public:
+  Starved(const AttentionContext& context, int64_t& calls, int64_t fails_in)
+      : Faulty(context, Fault::none), calls_(calls), fails_in_(fails_in) {}
+
+  torch::Tensor attend(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                       const torch::Tensor& mask) override {
+    if (calls_++ == fails_in_) TORCH_CHECK_WITH(OutOfMemoryError, false, "out of memory");
+    return Faulty::attend(q, k, v, mask);
+  }
+
+ private:
+  int64_t& calls_;
+  const int64_t fails_in_;
+};
+
+// It says what the machine has left at the time, and nothing of the attention.
+TEST(ContractClauses, NoneJudgesAnAttentionThatRunsOutOfMemory) {
+  int64_t calls = 0;
+  const auto starved = [&calls](int64_t fails_in) {
+    ContractSubject subject = faulty(Fault::none);
+    subject.make = [&calls, fails_in](const AttentionContext& context) {
+      return std::make_shared<Starved>(context, calls, fails_in);
+    };
+    return subject;
+  };
+  for (const ContractClause& clause : contract_clauses()) {
+    calls = 0;
+    EXPECT_TRUE(check_clause(clause.name, starved(-1)).holds) << clause.name;
+    const int64_t count = calls;
+    for (const int64_t fails_in : {int64_t{0}, count / 2, count - 1}) {
+      calls = 0;
+      EXPECT_THROW(check_clause(clause.name, starved(fails_in)), c10::OutOfMemoryError)
+          << clause.name << ", call " << fails_in << " of " << count;
+    }
+  }
+}
+
 TEST(ContractClauses, AreNamedOnce) {
   std::vector<std::string> names;
   for (const ContractClause& clause : contract_clauses(/*causal=*/true)) {

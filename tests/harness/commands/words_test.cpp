@@ -41,6 +41,13 @@ TEST(WordsTest, NoNumberIsInNoRange) {
   EXPECT_TRUE(says(usage_error({"profile", "--tolerance", "-1"}), "--tolerance: Value -1 not in"));
 }
 
+TEST(WordsTest, WhatIsNoUtf8StandsInNoRecord) {
+  for (const char* option : {"--run", "--data"})
+    EXPECT_TRUE(says(usage_error(train_words({option, "b\xff"})), "'b\\xff' is not UTF-8, which"))
+        << option;
+  EXPECT_FALSE(says(usage_error(train_words({"--run", "bär"})), "UTF-8"));
+}
+
 struct Unused {
   std::vector<std::string> words;
   std::string said;

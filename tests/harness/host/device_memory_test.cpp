@@ -2,6 +2,7 @@
 #include <c10/core/CachingDeviceAllocator.h>
 #include <gtest/gtest.h>
 
+#include "attention_variants/out_of_memory.h"
 #include "harness/host/memory.h"
 #include "harness/training/cost_meter.h"
 
@@ -82,12 +83,14 @@ TEST(DeviceMemoryTest, KnowsTheErrorsOfCudaForMemory) {
        {"CUDA error: out of memory\nCUDA kernel errors might be asynchronously reported",
         "CUDA error: out of memory (at the launch of a kernel of this program)",
         "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
-        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "cuFFT error: CUFFT_ALLOC_FAILED"})
-    EXPECT_TRUE(host::is_out_of_memory(std::runtime_error(text))) << text;
-  EXPECT_TRUE(host::is_out_of_memory(std::bad_alloc()));
+        "cuDNN error: CUDNN_STATUS_ALLOC_FAILED", "cuFFT error: CUFFT_ALLOC_FAILED",
+        "could not create a primitive"})
+    EXPECT_TRUE(is_out_of_memory(std::runtime_error(text))) << text;
+  EXPECT_TRUE(is_out_of_memory(std::bad_alloc()));
   for (const char* text : {"CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm`",
-                           "CUDA error: an illegal memory access was encountered", "out of range"})
-    EXPECT_FALSE(host::is_out_of_memory(std::runtime_error(text))) << text;
+                           "CUDA error: an illegal memory access was encountered", "out of range",
+                           "could not create a primitive descriptor for a matmul primitive"})
+    EXPECT_FALSE(is_out_of_memory(std::runtime_error(text))) << text;
 }
 
 }  // namespace

@@ -5,12 +5,15 @@
 #include <ATen/Parallel.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <omp.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <thread>
@@ -39,6 +42,43 @@ TEST(MachineOf, TellsTheCoresOfTheMachineFromThoseThatMayBeUsed) {
   }).join();
   EXPECT_EQ(machine.cores, sysconf(_SC_NPROCESSORS_ONLN));
   EXPECT_EQ(machine.usable_cores, 1);
+}
+
+// What a variable of OpenMP's, or its own mind, takes of the threads would stand in no record.
+TEST(UseThreads, AreAsManyAsAreAskedFor) {
+  const int before = at::get_num_threads();
+  omp_set_dynamic(1);
+  EXPECT_EQ(host::use_threads(2), 2);
+  EXPECT_EQ(omp_get_dynamic(), 0);
+  EXPECT_EQ(at::get_num_threads(), 2);
+  omp_set_max_active_levels(0);
+  EXPECT_NE(error_text([] { host::use_threads(2); }).find("--threads 2: OpenMP gives 1; unset"),
+            std::string::npos);
+  EXPECT_EQ(host::use_threads(0), 1) << "as many as it gives";
+  EXPECT_EQ(at::get_num_threads(), 1);
+  omp_set_max_active_levels(1);
+  at::set_num_threads(before);
+}
+
+// Where the system starts no more, OpenMP ends the process, or hangs.
+TEST(UseThreads, ThatTheSystemDoesNotStartAreOneError) {
+  const pid_t child = fork();
+  if (child == 0) {
+    rlimit memory{};
+    getrlimit(RLIMIT_AS, &memory);
+    memory.rlim_cur = 4 << 20;  // less than it has
+    setrlimit(RLIMIT_AS, &memory);
+    try {
+      host::use_threads(64);
+      _exit(1);
+    } catch (const Error& error) {
+      const bool said = std::strstr(error.what(), "--threads 64: the system starts no more than ");
+      _exit(said ? 0 : 2);
+    }
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(CompilerText, NamesTheCompilerThatItWas) {

@@ -1,6 +1,7 @@
 // The meter measures what is known: bytes of a scripted pattern, the duration of a spin, what else
 // runs on the machine.
 #include "harness/measure/measure.h"
+#include "attention_variants/out_of_memory.h"
 
 #include <gtest/gtest.h>
 
@@ -72,10 +73,10 @@ TEST(MemoryTest, BeyondTheLimitIsOutOfMemoryNotADeath) {
     bytes(1'100'000);
     ADD_FAILURE() << "no error";
   } catch (const std::exception& error) {
-    EXPECT_TRUE(host::is_out_of_memory(error)) << error.what();
+    EXPECT_TRUE(is_out_of_memory(error)) << error.what();
   }
   host::set_cpu_memory_limit(0);
-  EXPECT_FALSE(host::is_out_of_memory(std::runtime_error("something else")));
+  EXPECT_FALSE(is_out_of_memory(std::runtime_error("something else")));
 }
 
 TEST(RooflineTest, TheLeastTimeIsThatOfArithmeticOrTraffic) {

@@ -276,6 +276,7 @@ TEST_F(SlowParallelTest, StoppedAndKilledItGoesOnToTheSameBits) {
   });
   const Words said = own_lines(stop.err);
   ASSERT_EQ(said.size(), 1U) << stop.err;
+  EXPECT_EQ(stop.status, 128 + SIGTERM) << "of all processes";
   EXPECT_TRUE(said[0].starts_with("lra: stopped at step ")) << said[0];
   EXPECT_TRUE(said[0].ends_with(fmt::format(" of {}; continue with --resume", kSteps))) << said[0];
   fs::copy(run("cut"), run("others"), fs::copy_options::recursive);

@@ -2,11 +2,14 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <barrier>
+#include <csignal>
 #include <new>
 #include <thread>
 
 #include "harness/host/memory.h"
+#include "harness/host/runtime.h"
 #include "harness/host/signals.h"
 #include "harness/processes/data_parallel.h"
 #include "harness/processes/processes.h"
@@ -102,10 +105,25 @@ TEST(Together, ThrowsInAllWhatOneThrows) {
               if (rank == 2) throw host::Interrupted("");
             }),
             three("process 2 of 3: "));
+  // One was asked to stop: all end as it does.
+  std::atomic<int> asked = 0;
+  with_processes(3, [&](Processes& processes) {
+    try {
+      processes.run_collective(
+          [&] { throw host::Interrupted("stopped", processes.rank() == 1 ? SIGTERM : 0); });
+    } catch (const host::Interrupted& stopped) {
+      EXPECT_STREQ(stopped.what(), "stopped");
+      EXPECT_EQ(stopped.signal(), SIGTERM);
+      EXPECT_EQ(host::exit_status(stopped), 128 + SIGTERM);
+      ++asked;
+    }
+  });
+  EXPECT_EQ(asked, 3);
+  EXPECT_EQ(host::exit_status(host::Interrupted("by no signal", 0)), 128 + SIGINT);
   const auto memory = messages<std::bad_alloc>([](int64_t rank) {
     if (rank == 2) throw std::bad_alloc();
   });
-  EXPECT_EQ(memory, three("process 2 of 3: std::bad_alloc"));
+  EXPECT_EQ(memory, three("process 2 of 3: " + first_line(std::bad_alloc())));
 }
 
 TEST(Together, AloneItIsACall) {
