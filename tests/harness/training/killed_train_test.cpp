@@ -74,12 +74,8 @@ class ChangedProgressTest : public KilledTrainTest {
   }
   template <class Change>
   void change_progress(const std::string& name, const Change& change) {
-    TensorFile last = read_tensors(run(name) / kLastCheckpoint);
-    for (auto& [tensor_name, tensor] : last.tensors) tensor = tensor.clone();  // of the file
-    json at = json::parse(last.metadata.at("progression"));
-    change(at);
-    last.metadata["progression"] = at.dump();
-    write_tensors(run(name) / kLastCheckpoint, last);
+    const fs::path last = run(name) / kLastCheckpoint;
+    lra::change_progress(last, last, change);
   }
   static constexpr int64_t kFewSteps = 12;
 };
@@ -151,12 +147,8 @@ TEST_F(ChangedProgressTest, ARunThatWentOnElsewhereIsMeasuredAnew) {
 TEST_F(ChangedProgressTest, TheBestIsThatWhichTheLastCheckpointNames) {
   ASSERT_EQ(run_program(words("whole", kAttention, kFewSteps)).status, 0);
   train_and_change("early", [](json&) {});
-  TensorFile other = read_tensors(run("early") / kBestCheckpoint);
-  for (auto& [name, tensor] : other.tensors) tensor = tensor.clone();
-  json at = json::parse(other.metadata.at("progression"));
-  at["step"] = at["step"].get<int64_t>() + 1;
-  other.metadata["progression"] = at.dump();
-  write_tensors(run("early") / kNextBestCheckpoint, other);
+  lra::change_progress(run("early") / kBestCheckpoint, run("early") / kNextBestCheckpoint,
+                       [](json& at) { at["step"] = at["step"].get<int64_t>() + 1; });
   EXPECT_EQ(best_checkpoint(run("early")), run("early") / kBestCheckpoint);
   end_and_compare("early", kFewSteps);
   train_and_change("late", [](json&) {});
