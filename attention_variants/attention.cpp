@@ -46,6 +46,8 @@ bool Attention::reads_padding() const { return false; }
 
 bool Attention::capturable() const { return false; }
 
+bool Attention::sees_all(int64_t) const { return false; }
+
 bool Attention::length_invariant() const { return false; }
 
 std::vector<std::string> Attention::slow_parameters() const { return {}; }

@@ -116,6 +116,10 @@ class Attention : public torch::nn::Module {
   /// otherwise.
   virtual bool capturable() const;
 
+  /// Whether N positions attend to each other all by softmax, so that it is `standard` at this
+  /// length: a window that no sequence is longer than. False unless a variant says otherwise.
+  virtual bool sees_all(int64_t length) const;
+
   /// Names of its own parameters that recipes of state-space layers train at a rate of their own,
   /// without weight decay: transitions and step sizes. None unless a variant says otherwise.
   virtual std::vector<std::string> slow_parameters() const;

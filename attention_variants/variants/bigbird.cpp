@@ -114,6 +114,11 @@ class BigbirdAttention : public ProjectedAttention {
 
   bool capturable() const override { return true; }
 
+  bool sees_all(int64_t length) const override {
+    return options_.append == BigbirdAppend::none &&
+           sees_all_blocks(ops::reference::block_count(length, options_.block));
+  }
+
   json options() const override { return write_fields(options_); }
 
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
@@ -121,7 +126,7 @@ class BigbirdAttention : public ProjectedAttention {
     // Training depends on when autograd frees what.
     if (training || options_.append == BigbirdAppend::block) return -1;
     const int64_t heads = context_.heads, d = context_.head_dim;
-    if (sees_all(ops::reference::block_count(length, options_.block))) {
+    if (sees_all_blocks(ops::reference::block_count(length, options_.block))) {
       return ops::softmax_attention_bytes(context_.kernels,
                                           {batch * heads, length, length, d, d, element_size});
     }
@@ -134,7 +139,7 @@ class BigbirdAttention : public ProjectedAttention {
     const int64_t length = given_length + appended(given_length);
     const int64_t block = options_.block, count = ops::reference::block_count(length, block);
     const int64_t vectors = 4 * batch * context_.heads * context_.head_dim;
-    if (sees_all(count)) return vectors * length * length;
+    if (sees_all_blocks(count)) return vectors * length * length;
     const int64_t ends = length - (count - 2) * block;  // positions in the first and last block
     const int64_t seen = ops::reference::kFixedBlocks + options_.random_blocks;
     return vectors * (ends * length + (count - 2) * block * seen * block);
@@ -151,7 +156,8 @@ class BigbirdAttention : public ProjectedAttention {
                           const torch::Tensor& mask) {
     const int64_t count = ops::reference::block_count(q.size(2), options_.block);
     if (given_.defined()) check_table_fits(given_, q.size(1), count);
-    if (sees_all(count)) return ops::softmax_attention(context_.kernels, {q, k, v, mask, mask});
+    if (sees_all_blocks(count))
+      return ops::softmax_attention(context_.kernels, {q, k, v, mask, mask});
     return ops::block_sparse_attention(
         context_.kernels, {q, k, v, mask, [&] { return patterns(q.size(1), q.size(2)); },
                            [&] {
@@ -162,7 +168,7 @@ class BigbirdAttention : public ProjectedAttention {
 
   // The second block sees four without the random ones; the others between the ends at least as
   // many.
-  bool sees_all(int64_t count) const {
+  bool sees_all_blocks(int64_t count) const {
     return !given_.defined() && count <= 4 + options_.random_blocks;
   }
 

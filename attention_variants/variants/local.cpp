@@ -41,6 +41,8 @@ class LocalAttention : public ProjectedAttention {
 
   bool capturable() const override { return true; }
 
+  bool sees_all(int64_t length) const override { return length <= options_.block; }
+
   json options() const override { return write_fields(options_); }
 
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,

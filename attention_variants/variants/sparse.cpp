@@ -69,6 +69,12 @@ class SparseAttention : public ProjectedAttention {
 
   bool capturable() const override { return true; }
 
+  bool sees_all(int64_t length) const override {
+    const int64_t rest = length - (options_.cls == SparseFirst::open ? 1 : 0);
+    if (rest == 0) return true;
+    return !causal() && (rest <= options_.block || columns() == options_.block);
+  }
+
   json options() const override { return write_fields(options_); }
 
   int64_t analytic_bytes(int64_t batch, int64_t length, int64_t element_size,
@@ -140,12 +146,6 @@ class SparseAttention : public ProjectedAttention {
   bool causal() const { return options_.causal || context_.causal; }
 
   int64_t columns() const { return summary_options().columns(); }
-
-  bool sees_all(int64_t length) const {
-    const int64_t rest = length - (options_.cls == SparseFirst::open ? 1 : 0);
-    if (rest == 0) return true;
-    return !causal() && (rest <= options_.block || columns() == options_.block);
-  }
 
   ops::SparsityPattern pattern(int64_t length) const {
     const int64_t block = options_.block, skipped = options_.cls == SparseFirst::open ? 1 : 0,

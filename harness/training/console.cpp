@@ -24,6 +24,12 @@ void say_start(const TrainRequest& request, const PreparedData& data, const Lear
       learner.model().parameter_count(), settings.training.steps, settings.training.batch,
       training_size, evaluation_split(data, config, "dev").size(), test,
       kind.empty() ? "" : " · " + kind));
+  if (learner.model().sees_all()) {
+    host::say(fmt::format(
+        "{} sees all of {} positions: at this length it is softmax attention, and its score says "
+        "nothing of its pattern",
+        config.attention.text(), settings.input.length));
+  }
   for (const LeftValue& one : config.left) {
     host::say(
         fmt::format("{}, not as {}; {}", one.text(one.attention), config.protocol, one.remedy()));

@@ -211,6 +211,7 @@ Result result_of(const TrainRequest& request, const PreparedData& data, const Tr
   if (learner != nullptr) {
     result.attention.options =
         options_in_effect(result.attention.name, learner->model().attention_options());
+    if (learner->model().sees_all()) result.attention.sees_all = true;
     result.parameters = learner->model().parameter_count();
     if (!request.config.settings.optimizer.groups.empty())
       result.parameter_groups = groups_of(*learner);

@@ -192,6 +192,12 @@ bool Model::length_invariant() const {
              layers_, [](const auto& layer) { return layer->attention()->length_invariant(); });
 }
 
+bool Model::sees_all() const {
+  const int64_t length = length_ + (encoder_.has_cls() ? 1 : 0);
+  return std::ranges::all_of(
+      layers_, [length](const auto& layer) { return layer->attention()->sees_all(length); });
+}
+
 bool Model::capturable() const {
   // How many positions have a label is known on the host alone.
   if (at_positions_) return false;

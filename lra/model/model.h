@@ -55,6 +55,10 @@ class Model : public torch::nn::Module {
   /// Whether its logits are the same, but for rounding, however far inputs are padded.
   bool length_invariant() const;
 
+  /// Whether its attention is softmax attention over all positions, at its inputs' full length
+  /// (Attention::sees_all), though it is another by name.
+  bool sees_all() const;
+
   /// Whether a training step may be recorded as a CUDA graph: all of its attentions say so.
   bool capturable() const;
 

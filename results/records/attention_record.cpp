@@ -10,6 +10,7 @@ void attention_fields(Fields& f, Record& attention) {
   f("name", attention.name);
   f("label", attention.label, Presence::optional);
   f("options", attention.options, Presence::optional);
+  f("sees_all", attention.sees_all);
 }
 
 }  // namespace

@@ -198,6 +198,23 @@ void note_choice(const AccuracyCells& cells, std::vector<std::string>& notes) {
   notes.push_back(fmt::format("{}: {}", fmt::join(tasks, ", "), kChosenOnTest));
 }
 
+// Rows whose pattern hides nothing at the length of their runs, by task.
+void note_sees_all(const AccuracyCells& cells, const std::vector<std::string>& tasks,
+                   std::vector<std::string>& notes) {
+  for (const std::string& task : tasks) {
+    std::vector<std::string> rows;
+    for (const auto& [key, cell] : cells) {
+      const auto sees_all = [](const Result* r) { return r->attention.sees_all.value_or(false); };
+      if (key.second == task && std::ranges::any_of(cell.ok, sees_all)) rows.push_back(key.first);
+    }
+    if (rows.empty()) continue;
+    notes.push_back(
+        fmt::format("{}: at the length of these runs every position sees all others in "
+                    "{}, which is softmax attention there",
+                    task, fmt::join(rows, ", ")));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> accuracy_notes(const RecipeGroup& group, const AccuracyCells& cells,
@@ -210,6 +227,7 @@ std::vector<std::string> accuracy_notes(const RecipeGroup& group, const Accuracy
   for (const std::string& task : tasks) note_standing(all, cells, task, notes);
   note_tests(all, notes);
   note_choice(cells, notes);
+  note_sees_all(cells, tasks, notes);
   for (std::string& note : contract_notes(group)) notes.push_back(std::move(note));
   note_runs(group, cells, tasks, notes);
   if (reference == nullptr) {

@@ -445,6 +445,17 @@ TEST(AccuracyTable, AProtocolThatNoPaperUsedHasNoPublishedRow) {
   EXPECT_TRUE(contains(text_of(tables), "no published numbers for protocol mine"));
 }
 
+TEST(AccuracyTable, NotesNameWhatIsSoftmaxAttentionAtItsLength) {
+  Result windowed = example_result("local");
+  windowed.attention.sees_all = true;
+  EXPECT_EQ(make_result(windowed)["attention"]["sees_all"], true);
+  EXPECT_FALSE(make_result(example_result())["attention"].contains("sees_all"));
+  const std::vector<Result> runs = {parse_result(make_result(windowed)), example_result()};
+  EXPECT_TRUE(contains(text_of(accuracy_tables(runs)),
+                       "listops: at the length of these runs every position sees all others in "
+                       "local, which is softmax attention there"));
+}
+
 TEST(AccuracyTable, OneLabelWithDifferentOptionsIsTwoRows) {
   Result other = example_result("nystrom", 1);
   other.attention.options["num_landmarks"] = 32;
