@@ -116,6 +116,7 @@ struct Clause {
   const char* hint;
   Grade grade = Grade::wrong;
   bool decisive = false;
+  const char* lesser = "";
 };
 
 // Those without which the others can't be judged stand first.
@@ -135,7 +136,8 @@ constexpr Clause kClauses[] = {
      "and from the global generators (torch's, random, NumPy's legacy one)",
      Grade::wrong, /*decisive=*/true},
     {"any length", "any N of at least 1, primes too, whatever blocks or features divide it",
-     any_length, "pad to a whole number of blocks inside and cut the result, or shorten the block"},
+     any_length, "pad to a whole number of blocks inside and cut the result, or shorten the block",
+     Grade::wrong, false, "fragile where it only refuses a length"},
     {"padded rows", "rows of padded positions are zero", padded_rows,
      "return out * mask[:, None, :, None]", Grade::style},
     {"all-padding samples", "a sample without a token gives no NaN or infinity, backward neither",
@@ -147,20 +149,25 @@ constexpr Clause kClauses[] = {
     {"padding invariance", "what stands at padded positions changes nothing", padding_invariance,
      "hide padded keys: logits.masked_fill(~mask[:, None, None, :], -1e9); and zero what is "
      "multiplied there, q, k and v each: x.masked_fill(~mask[:, None, :, None], 0), as 0 times "
-     "infinity is NaN, in gradients too"},
+     "infinity is NaN, in gradients too",
+     Grade::wrong, false, "fragile where only NaN, infinity or huge numbers do it"},
     {"length invariance", "where it says so, how far samples are padded changes nothing",
      length_invariance, "divide by the number of real tokens, or let length_invariant() be false"},
     {"batch invariance", "the other samples of a batch change nothing", batch_invariance,
      "take no maximum, mean or norm over dimension 0 (a batch norm does in training), and keep "
-     "nothing between calls"},
+     "nothing between calls",
+     Grade::wrong, false, "fragile where they do it in training alone"},
     {"types agree", "float32 and bfloat16 agree with float64 on the same inputs", types_agree,
-     "add up in float32, and let no constant be of a narrower type"},
+     "add up in float32, and let no constant be of a narrower type", Grade::wrong, false,
+     "fragile where only bfloat16 does not"},
     {"non-contiguous inputs", "strides change nothing", non_contiguous,
      "reshape() in place of view(), no as_strided()"},
     {"large logits", "logits of 80 and more stay finite, backward too", large_logits,
      "subtract the row's maximum before exp(), or use softmax()", Grade::fragile},
     {"gradients of every parameter", "training reaches every parameter", parameter_gradients,
-     "no detach(), .data or no_grad() on the way; what is not to be trained is a buffer"},
+     "no detach(), .data or no_grad() on the way; what is not to be trained is a buffer",
+     Grade::wrong, false,
+     "fragile where a gradient is zero, style where a projection is of what is not read"},
     {"finite differences", "gradients in float64 are those of the function", finite_differences,
      "look at backward() of functions of your own, at detach(), and at types narrower than float32 "
      "inside: compute in q's type, or in float32 where that is bfloat16"},
@@ -214,7 +221,8 @@ std::vector<ContractClause> contract_clauses(bool causal) {
   std::vector<ContractClause> clauses;
   for (const Clause& clause : kClauses) {
     if (!is_tried(clause, causal)) continue;
-    clauses.push_back({clause.name, clause.promise, clause.hint, clause.grade, clause.decisive});
+    clauses.push_back(
+        {clause.name, clause.promise, clause.hint, clause.grade, clause.decisive, clause.lesser});
   }
   return clauses;
 }

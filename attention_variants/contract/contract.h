@@ -47,11 +47,12 @@ enum class Grade {
 constexpr auto names(Grade) { return std::array{"wrong", "fragile", "style"}; }
 
 struct ContractClause {
-  std::string name;     // "padding invariance"
-  std::string promise;  // one sentence
-  std::string hint;     // what usually mends it
-  Grade grade;          // of a failure; some of its checks are graded lower
-  bool decisive;        // without it the clauses that follow say nothing
+  std::string name;         // "padding invariance"
+  std::string promise;      // one sentence
+  std::string hint;         // what usually mends it
+  Grade grade;              // of a failure; some of its checks are graded lower
+  bool decisive;            // without it the clauses that follow say nothing
+  std::string lesser = {};  // which checks are graded lower, and how: "fragile where ..."
 };
 
 /// All of them, in the order in which they are tried; that of causality where it is asked for.

@@ -146,7 +146,7 @@ void finite_differences(const ContractProbe& trial, ClauseReport& f) {
       names.push_back(parameter.key());
       leaves.push_back(parameter.value());
     }
-    const auto loss = [&] { return weighted_sum(trial.call(*attention, form, in)); };
+    const auto loss = [&] { return weighted_sum(trial.call_real(*attention, form, in)); };
     const Tensors exact = gradients(loss(), leaves);
     const torch::NoGradGuard no_grad;
     for (size_t i = 0; i < leaves.size(); ++i) {

@@ -11,13 +11,13 @@ void apart(const ContractProbe& trial, ClauseReport& f, Attention& attention,
   const int64_t batch = mask.size(0);
   for (const EntryPoint& form : trial.forms()) {
     const Inputs in = trial.inputs(form, mask);
-    const torch::Tensor together = trial.call(attention, form, in);
+    const torch::Tensor together = trial.call_real(attention, form, in);
     for (int64_t b = 0; b < batch; ++b) {
       const Inputs one{in.changed([b](const auto& t) { return t.narrow(0, b, 1); }),
                        in.mask.narrow(0, b, 1)};
       f.at_most(fmt::format("{}, N = {}: change of sample {} alone against in a batch of {}",
                             form.name(), mask.size(1), b, batch),
-                difference(trial.call(attention, form, one), together.narrow(0, b, 1)), 1e-10);
+                difference(trial.call_real(attention, form, one), together.narrow(0, b, 1)), 1e-10);
     }
   }
 }

@@ -220,6 +220,11 @@ torch::Tensor ContractProbe::call(Attention& attention, const EntryPoint& form,
   return attention.attend(q, in.leaves.size() == 3 ? in.leaves[1] : q, v, in.mask);
 }
 
+torch::Tensor ContractProbe::call_real(Attention& attention, const EntryPoint& form,
+                                       const Inputs& in) const {
+  return call(attention, form, in).masked_fill(in.padded(), 0);
+}
+
 torch::Tensor ContractProbe::train(const EntryPoint& form, const Inputs& in, uint64_t seed) const {
   const auto attention = make();
   attention->train();

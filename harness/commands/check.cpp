@@ -38,8 +38,8 @@ void explain(const std::string& name) {
   for (const ContractClause& clause : checked_clauses(/*causal=*/true)) {
     names.push_back(clause.name);
     if (clause.name != name) continue;
-    fmt::print("{}: {}.\nwhere it fails: {}: {}.\n", name, clause.promise, clause.grade,
-               meaning(clause.grade));
+    fmt::print("{}: {}.\nwhere it fails: {}: {}{}.\n", name, clause.promise, clause.grade,
+               meaning(clause.grade), clause.lesser.empty() ? "" : "; " + clause.lesser);
     if (clause.decisive) fmt::print("where it fails, the clauses after it are not tried.\n");
     fmt::print("what usually mends it: {}\n", clause.hint);
     return;

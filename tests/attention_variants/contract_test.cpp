@@ -205,6 +205,7 @@ enum class Fault {
   scales_input,
   shifts_logits,
   reads_values_alone,
+  hides_by_addition,
 };
 
 // Softmax attention, with a fault.
@@ -252,7 +253,7 @@ class Faulty : public ProjectedAttention {
     const auto without_padding = [&](const torch::Tensor& x) {
       const bool left = (fault_ == Fault::ignores_mask_in_training && is_training()) ||
                         fault_ == Fault::ignores_mask || fault_ == Fault::adds_to_padded_logits ||
-                        fault_ == Fault::nan_on_all_padding;
+                        fault_ == Fault::hides_by_addition || fault_ == Fault::nan_on_all_padding;
       return left ? x : x.masked_fill(padded, 0);
     };
     q = q.masked_fill(padded, 0);
@@ -271,6 +272,12 @@ class Faulty : public ProjectedAttention {
     }
     torch::Tensor scores = torch::matmul(q, k.transpose(-2, -1)) / std::sqrt(q.size(-1));
     const torch::Tensor hidden = keys.logical_not().unsqueeze(1).unsqueeze(1);  // [B,1,1,N]
+    if (fault_ == Fault::hides_by_addition) {  // and q's rows, and the samples without a token
+      scores = torch::matmul(q_given, k.transpose(-2, -1)) / std::sqrt(q.size(-1));
+      return torch::matmul(
+          torch::softmax(scores - 1e9 * real.logical_not().unsqueeze(1).unsqueeze(1).to(type), -1),
+          v);
+    }
     scores = fault_ == Fault::adds_to_padded_logits ? scores - 1e9 * hidden.to(type)
                                                     : scores.masked_fill(hidden, -infinity);
     if (shift_.defined()) scores = scores + shift_.to(type);
@@ -396,6 +403,9 @@ TEST(ContractClauses, EachCatchesWhatItIsThereFor) {
 // A fault that shows in one place is told apart from all others.
 TEST(ContractClauses, CatchNothingElse) {
   using Names = std::vector<std::string>;
+  // BERT's mask: of samples without a token it rounds logits to 1e-7, in rows that nothing reads.
+  EXPECT_EQ(failing(faulty(Fault::hides_by_addition)),
+            (Names{"padded rows", "padding invariance"}));
   EXPECT_EQ(failing(faulty(Fault::leaves_padded_rows)), Names{"padded rows"});
   EXPECT_EQ(failing(faulty(Fault::nan_on_all_padding)),
             (Names{"all-padding samples", "padding invariance"}));

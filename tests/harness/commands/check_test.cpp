@@ -148,6 +148,8 @@ TEST(CheckTest, ExplainsAClause) {
     EXPECT_NE(result.out.find(clause.promise), std::string::npos) << result.out;
     EXPECT_NE(result.out.find(clause.hint), std::string::npos) << result.out;
   }
+  EXPECT_NE(run_program({"check", "--explain", "padding invariance"}).out.find("; fragile where"),
+            std::string::npos);
   const ProgramResult unknown = run_program({"check", "--explain", "padding"});
   EXPECT_EQ(unknown.status, 2) << unknown.text();
   EXPECT_NE(unknown.err.find("unknown clause 'padding'"), std::string::npos) << unknown.err;
