@@ -99,6 +99,13 @@ UsageError with_nearest(const CLI::App& app, const CLI::ParseError& error) {
     add_options(*command);
   }
   const std::vector<std::string> words = app.remaining(/*recurse=*/true);
+  std::vector<std::string> commands;
+  for (const CLI::App* sub : command->get_subcommands({})) {
+    if (!sub->get_group().empty()) commands.push_back(sub->get_name());  // it is no hidden one
+  }
+  // Of a misspelt command the options are unknown, too.
+  if (!commands.empty() && !words.empty() && !words.front().starts_with("-"))
+    return unknown_name("command", words.front(), commands, path);
   for (size_t i = 0; i < words.size(); ++i) {
     if (!words[i].starts_with("--")) continue;
     const size_t equals = words[i].find('=');
@@ -112,12 +119,7 @@ UsageError with_nearest(const CLI::App& app, const CLI::ParseError& error) {
     return UsageError(fmt::format("unknown option '{}' in {}; settings are given by --set: {}",
                                   option, path, fmt::join(meant, ", or ")));
   }
-  std::vector<std::string> commands;
-  for (const CLI::App* sub : command->get_subcommands({})) {
-    if (!sub->get_group().empty()) commands.push_back(sub->get_name());  // it is no hidden one
-  }
   if (!commands.empty()) {
-    if (!words.empty()) return unknown_name("command", words.front(), commands, path);
     std::string list;
     for (const std::string& name : commands) list += (list.empty() ? "" : ", ") + name;
     return UsageError(path + " needs a command: " + list);

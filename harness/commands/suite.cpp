@@ -33,15 +33,29 @@ namespace {
 suite::OpenedSuite opened_suite(const SuiteOptions& options, const suite::Suite& planned,
                                 int64_t threads_given, int64_t jobs) {
   // What is missing, or cannot serve, is found before anything is written.
-  const std::vector<suite::TaskData> data = suite::suite_data(planned);
+  const bool begins = !std::filesystem::exists(planned.request.out / suite::kSuiteFile);
+  std::vector<suite::TaskData> data;
+  try {
+    data = suite::suite_data(planned);
+  } catch (const UsageError& error) {
+    if (!begins || !options.resume) throw;
+    throw UsageError(fmt::format("{} holds no suite to resume, and for a new one {}",
+                                 planned.request.out.string(), error.what()));
+  }
   suite::check_cut_samples(planned, data);
-  if (!std::filesystem::exists(planned.request.out / suite::kSuiteFile))
-    suite::check_given_data(planned, data);
+  if (begins) suite::check_given_data(planned, data);
   const auto resume = options.resume ? Resume::yes : Resume::no;
-  return suite::open_suite(planned, resume, threads_given, [&](const suite::Suite& suite) {
-    return suite::predicted_hours(
-        suite, suite::predict(suite, {.records = records_of(options), .probe = true}), jobs);
-  });
+  suite::OpenedSuite opened =
+      suite::open_suite(planned, resume, threads_given, [&](const suite::Suite& suite) {
+        return suite::predicted_hours(
+            suite, suite::predict(suite, {.records = records_of(options), .probe = true}), jobs);
+      });
+  if (opened.is_new && options.resume) {
+    host::say(fmt::format("no suite in {} yet: this is a new one of budget {}, {} cells",
+                          planned.request.out.string(), planned.request.budget.name,
+                          planned.cells.size()));
+  }
+  return opened;
 }
 
 // Work on a suite. Where it fails before the first cell of a suite that was made for it, the suite

@@ -262,8 +262,10 @@ void add_train_command(CLI::App& app) {
   command->add_flag("--check", options->check,
                     "Try the contract first, as lra check does, and record what it says; without, "
                     "of an attention of your own alone");
-  command->add_option("--tensorboard", options->event_files,
-                      "Folder for the run's log as a TensorBoard event file, line by line, too");
+  command->add_option(
+      "--tensorboard", options->event_files,
+      "Folder for the run's log as a TensorBoard event file, line by line, too: one "
+      "for each run, or TensorBoard shows the last alone");
   command->callback([options] {
     host::stop_at_signals();
     // Before the processes of a launcher meet, which they can once.

@@ -82,6 +82,7 @@ json settings_of(const std::string& name, const DataSources& from) {
 // What is to be done where a task has no data.
 std::string remedy(const Task& wanted, const DataSources& from) {
   const std::string& name = wanted.name;
+  if (const std::string above = folder_above(from.given, name); !above.empty()) return above;
   if (wanted.source.empty()) {  // so it is missing from --data
     return fmt::format("{} has none of {}; leave --data out, or run: lra data prepare {} --out {}",
                        from.given.string(), name, name, from.given.string());

@@ -44,6 +44,19 @@ std::string unmeasured(const profile::ProfilePlan& plan, const std::vector<Profi
   return profile::unmeasured_text(profile::profiles_of(plan, records));
 }
 
+// A profile that was begun goes on with its threads: cells of other numbers stand in other tables.
+int64_t profile_threads(const fs::path& profile, const RunnerOptions& options) {
+  if (options.threads_given || !fs::exists(profile)) return options.threads;
+  const std::vector<Profile> begun = profile::read_profile(profile);
+  const int64_t had = begun.empty() ? 0 : begun.back().threads.value_or(0);
+  if (had <= 0 || had >= options.threads) return options.threads;
+  host::say(
+      fmt::format("the profile goes on with {} thread{}, as it began; --threads {} measures "
+                  "it with all that there are",
+                  had, had == 1 ? "" : "s", options.threads));
+  return had;
+}
+
 void measure_profile(const Suite& suite, const RunnerOptions& options) {
   const ProfileBudget& budget = suite.request.budget.profile;
   const std::vector<std::string> attentions = measured_attentions(suite.request);
@@ -57,7 +70,7 @@ void measure_profile(const Suite& suite, const RunnerOptions& options) {
                              .lengths = budget.length_list("budget " + suite.request.budget.name)},
                             {.out = suite.request.out / kProfileFile,
                              .device = options.devices.front(),
-                             .threads = options.threads,
+                             .threads = profile_threads(suite.request.out / kProfileFile, options),
                              .seconds = budget.seconds});
   // What an earlier call did not get measured is measured anew.
   if (fs::exists(plan.out)) plan.again = !unmeasured(plan, profile::read_profile(plan.out)).empty();

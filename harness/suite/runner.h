@@ -17,6 +17,7 @@ struct RunnerOptions {
   std::vector<std::string> devices = {"cpu"};  // each has as many cells at a time
   int64_t jobs = 1;                            // cells at a time: a multiple of the devices
   int64_t threads = 1;                         // of the profile; a cell's are the suite's
+  bool threads_given = false;                  // rather than all that there are
   int64_t tries = 3;                           // of a process that ends without progress
   double timeout = 0;                          // seconds for a cell over all its tries; 0 = none
   bool check = false;        // the contract of attentions that are not the user's own, too

@@ -82,6 +82,8 @@ OpenedRun open_run(const std::filesystem::path& run, const std::filesystem::path
   const KeptData kept = data_of(saved, run);
   const std::filesystem::path folder = data.empty() ? kept.directory : data.string();
   if (!std::filesystem::exists(folder / config.task)) {
+    if (const std::string above = folder_above(data, config.task); !above.empty())
+      throw Error(above);
     throw Error(data.empty() ? "the run's data are no longer in " + folder.string() +
                                    "; say where they are with --data"
                              : fmt::format("--data {} holds no {}, which {} is of", folder.string(),

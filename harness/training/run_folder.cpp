@@ -200,12 +200,30 @@ void make_event_folder(const fs::path& folder) {
         fmt::format("--tensorboard {}: cannot make the folder: {}", folder.string(), trouble));
 }
 
+namespace {
+
+// TensorBoard takes the files of a folder for one run's, and forgets what stands in those before.
+void warn_of_events(const fs::path& folder) {
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder, none)) {
+    if (!entry.path().filename().string().starts_with("events.out.tfevents.")) continue;
+    host::say(fmt::format(
+        "WARNING: --tensorboard {} holds events already, which TensorBoard will not show beside "
+        "those of this run; give each run a folder of its own, as {}",
+        folder.string(), (folder / "NAME").string()));
+    return;
+  }
+}
+
+}  // namespace
+
 // Events have a file of their own for each start, which TensorBoard reads in the order of their
 // names; its first event tells it to forget what it read before.
 void RunFolder::begin(const json& config, const TrainState& at, const fs::path& events) {
   const double now = time_of_day();
   if (!events.empty()) {  // first: else the run before would be lost for it
     make_event_folder(events);
+    if (at.step == 0) warn_of_events(events);
     events_.emplace(events / event_file_name(now));
   }
   clear();

@@ -1,5 +1,7 @@
 #include "lra/data/prepared.h"
 
+#include <fmt/format.h>
+
 #include <initializer_list>
 
 #include "attention_variants/base/files.h"
@@ -66,10 +68,27 @@ bool holds_data(const fs::path& directory, const Manifest& manifest,
 
 }  // namespace
 
+std::string folder_above(const fs::path& directory, const std::string& task) {
+  if (directory.empty()) return "";
+  try {
+    if (Manifest::read(directory / "manifest.json").task != task) return "";
+  } catch (const Error&) {
+    return "";
+  }
+  const fs::path whole = fs::absolute(directory / "").lexically_normal().parent_path();
+  if (whole.filename() != task) return "";
+  const fs::path given = directory.has_filename() ? directory : directory.parent_path();
+  const std::string above =
+      given.has_parent_path() ? given.parent_path().string() : whole.parent_path().string();
+  return fmt::format("{} is the folder of {} itself; give the one that it lies in: --data {}",
+                     directory.string(), task, above);
+}
+
 PreparedData::PreparedData(const fs::path& directory, const std::string& task, bool check_hashes,
                            OpenedSplits opened) {
   const fs::path folder = directory / task;
   if (!fs::exists(folder / "manifest.json")) {
+    if (const std::string above = folder_above(directory, task); !above.empty()) throw Error(above);
     const std::string source = source_of(task);
     throw Error("no prepared data in " + folder.string() + "; make it with: lra data prepare " +
                 task + (source.empty() ? "" : " --source SOURCE") + " --out " + directory.string() +

@@ -38,6 +38,10 @@ class PreparedData {
 /// something else.
 bool already_prepared(const std::filesystem::path& directory, const Manifest& manifest);
 
+/// What to say where DIR was to hold the folder of a task and is that folder itself; "" where it is
+/// not.
+std::string folder_above(const std::filesystem::path& directory, const std::string& task);
+
 /// Writes split files and manifest into DIR/<task>, whole or not at all: everything goes to a
 /// temporary folder beside it that is renamed last. Does nothing where DIR/<task> holds the same
 /// data already, and throws Error where it holds other data.

@@ -80,8 +80,11 @@ std::vector<CircleLabel> label_places(const Plot& plot, const PlotBox& box) {
     for (const auto& [right, up] : ways) {
       const Rectangle name = around(own.x + right, own.y + up, half, kHalfLine);
       double cost = 4 * (name.area() - name.overlap(inside));
-      for (const Mark& mark : marks)
-        cost += name.overlap(mark.circle) + 2 * name.overlap(mark.interval);
+      for (const Mark& mark : marks) {
+        // On the circle of another a name would be taken for that one's.
+        const double weight = &mark == &own ? 1 : 4;
+        cost += weight * name.overlap(mark.circle) + 2 * name.overlap(mark.interval);
+      }
       for (const Rectangle& other : taken) cost += 3 * name.overlap(other);
       if (cost >= least) continue;
       least = cost;

@@ -115,12 +115,15 @@ bool has_circles(const Plot& plot) {
       plot.series, [](const PlotSeries& series) { return series.style == PlotStyle::circle; });
 }
 
+// Of a line of the title, as a part of the picture's height.
+double title_line(const Plot& plot) { return 16.0 / plot.height; }
+
 // Titles of the picture and its axes, and the key.
 std::string title_settings(const Plot& plot) {
   std::string text;
   // Over the middle of the picture: a title stands over that of the axes, and runs out of it.
   const int font = plot.width < 1000 ? 11 : 9;  // small pictures are shown beside each other
-  const double line = 16.0 / plot.height;
+  const double line = title_line(plot);
   for (size_t i = 0; i < plot.title.size(); ++i)
     text +=
         set(fmt::format("label {} {} at screen 0.5, screen {:g} center noenhanced font ',{}'",
@@ -146,7 +149,10 @@ std::string title_settings(const Plot& plot) {
 
 // The box of the axes stands where the names were placed by.
 std::string circle_settings(const Plot& plot) {
-  const PlotBox box;
+  PlotBox box;
+  // Below the lines of the title, and a gap.
+  box.top =
+      std::min(box.top, 1 - title_line(plot) * (static_cast<double>(plot.title.size()) + 0.8));
   std::string text = set(fmt::format("lmargin at screen {:g}", box.left)) +
                      set(fmt::format("rmargin at screen {:g}", box.right)) +
                      set(fmt::format("bmargin at screen {:g}", box.bottom)) +

@@ -107,6 +107,7 @@ std::vector<Table> published_difference_tables(std::span<const Result> results,
     for (std::string& note : recipe_notes(group, tasks)) table.notes.push_back(std::move(note));
     const auto other = [&group](const std::string& task) { return group.has_other_data(task); };
     if (std::ranges::any_of(tasks, other) || !shows_published(group)) {
+      table.title += ", not the published recipe or data";
       table.notes.emplace_back(
           "not the published recipe or data: the difference says nothing about either");
     }
@@ -118,9 +119,11 @@ std::vector<Table> published_difference_tables(std::span<const Result> results,
         const auto value = reference->accuracy->value(task, cell.ok[0]->attention);
         if (!value) continue;
         const stats::Interval ci = cell.interval();
+        const bool comparable = !other(task) && shows_published(group);
         table.rows.push_back({task, key.first, cell.text(), fmt::format("{:.2f}", *value),
                               fmt::format("{:+.2f}", cell.percent() - *value),
-                              *value < ci.low    ? "below the interval"
+                              !comparable        ? "of another recipe or data"
+                              : *value < ci.low  ? "below the interval"
                               : *value > ci.high ? "above the interval"
                                                  : "within the interval"});
       }

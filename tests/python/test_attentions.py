@@ -161,6 +161,8 @@ class Attentions(unittest.TestCase):
         first, other = (Own("reformer", dim=16, heads=2, seed=seed) for seed in (1, 2))
         with self.assertRaisesRegex(lra.Error, "made with 2.*seed=1"):
             other.load_state_dict(first.state_dict())
+        with self.assertRaisesRegex(lra.UsageError, "name should be text, as .* a class of your own is"):
+            lra.attention(torch.nn.Linear, dim=64, heads=2)
         with self.assertRaisesRegex(lra.UsageError, "dropout should be at least 0"):
             Own("linear", dim=16, heads=2, dropout=5.0)
 

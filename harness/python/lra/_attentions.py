@@ -220,6 +220,11 @@ def attention(
     reads later ones; an error of attentions without such a form. Raises lra.UsageError on an unknown
     name or option, and on a number out of range.
     """
+    if not isinstance(name, str):
+        raise _lra.UsageError(
+            'name should be text, as "nystrom" or "python:my.py:MyAttention", not '
+            f"{name!r}; a class of your own is a module already"
+        )
     return Attention(
         name,
         dim=dim,

@@ -81,6 +81,9 @@ TEST(CommandTest, NamesTheCommandThatWasMeant) {
                  "unknown command 'attention' in lra list; did you mean 'attentions'?");
   expect_refusal({"protocol", "dif"}, 2,
                  "unknown command 'dif' in lra protocol; did you mean 'diff'?");
+  expect_refusal({"suit", "--budget", "smoke"}, 2, "unknown command 'suit' in lra; did you mean");
+  expect_refusal({"data", "prepar", "listops", "--out", "d"}, 2,
+                 "unknown command 'prepar' in lra data; did you mean 'prepare'?");
   expect_refusal({"list", "tasks", "--jsn"}, 2, "unknown option '--jsn'");
   expect_refusal({"list", "tasks", "--jsn"}, 2, "did you mean '--json'?");
   expect_refusal({"list"}, 2, "lra list needs a command: attentions, tasks, protocols");

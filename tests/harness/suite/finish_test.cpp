@@ -1,6 +1,8 @@
 // What a suite says at its end: with what to go on.
 #include "harness/suite/finish.h"
 
+#include <unistd.h>
+
 #include "harness/report/write_report.h"
 #include "results/records/run_folder.h"
 #include "results/store/store.h"
@@ -104,6 +106,20 @@ TEST_F(NextCommandsTest, AProfileThatLostCellsIsMeasuredAgain) {
   EXPECT_EQ(cut.status, 1);
   EXPECT_NE(cut.err.find("remove " + file.string() + ", and the same command"), std::string::npos)
       << cut.err;
+}
+
+// Its cells would stand in two tables, of which one is never whole.
+TEST_F(NextCommandsTest, AProfileGoesOnWithTheThreadsThatItBeganWith) {
+  if (sysconf(_SC_NPROCESSORS_ONLN) < 2) GTEST_SKIP() << "all processors are one thread";
+  ASSERT_EQ(run_program(words("s", "standard,linear")).status, 0);
+  const fs::path file = out("s") / kProfileFile;
+  const std::string whole = read_file(file);
+  write_file(file, whole.substr(0, whole.find('\n') + 1));
+  const ProgramResult rest = run_program({"suite", "--out", out("s").string(), "--resume"});
+  ASSERT_EQ(rest.status, 0) << rest.err;
+  EXPECT_NE(rest.err.find("the profile goes on with 1 thread, as it began"), std::string::npos)
+      << rest.err;
+  for (const json& line : read_lines(file)) EXPECT_EQ(line["threads"], 1);
 }
 
 TEST_F(NextCommandsTest, AReportThatFailedIsMadeByWhatThereIs) {

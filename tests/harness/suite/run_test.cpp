@@ -194,6 +194,31 @@ TEST_F(SuiteRunTest, TroubleInTheFolderOfACellIsNoneOfTheOthers) {
   EXPECT_EQ(run_program(with(words("s"), {"--only", "0-1"})).status, 0);
 }
 
+// Each would be trained, and measured, twice.
+TEST_F(SuiteRunTest, AnAttentionByTwoNamesIsNamedTwice) {
+  for (const auto& [names, said] :
+       {std::pair{"linear,linear", "--attentions names linear twice"},
+        {"linear,linear[feature_map=elu]",
+         "--attentions names one attention twice, as linear and as linear[feature_map=elu]"}}) {
+    const ProgramResult refused = run_program(words("s", names));
+    EXPECT_EQ(refused.status, 2);
+    EXPECT_TRUE(has(refused.err, said)) << refused.err;
+  }
+  EXPECT_FALSE(fs::exists(out("s")));
+}
+
+TEST_F(SuiteRunTest, AFolderWithoutASuiteToResumeIsSaid) {
+  const ProgramResult begun = run_program(with(words("s"), {"--only", "0"}));
+  EXPECT_TRUE(has(begun.err, "no suite in " + out("s").string() + " yet: this is a new one of"))
+      << begun.err;
+  EXPECT_FALSE(has(run_program(with(words("s"), {"--only", "0"})).err, "no suite in "));
+  const ProgramResult misspelt = run_program({"suite", "--out", out("t").string(), "--resume"});
+  EXPECT_EQ(misspelt.status, 2);
+  EXPECT_TRUE(
+      has(misspelt.err, out("t").string() + " holds no suite to resume, and for a new one "))
+      << misspelt.err;
+}
+
 // It may be of another version of the program.
 TEST_F(SuiteRunTest, AResultThatIsNoRecordIsKeptAsideAndTheCellRunsAgain) {
   ASSERT_EQ(run_program(with(words("s"), {"--only", "0"})).status, 0);

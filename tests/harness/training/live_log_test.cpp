@@ -47,10 +47,23 @@ TEST(LiveLogTest, AnEventFileGrowsWithTheLog) {
   EXPECT_TRUE(files[0].filename().string().starts_with("events.out.tfevents.")) << files[0];
   EXPECT_TRUE(read_file(files[0]).ends_with(events));
 
+  // TensorBoard would show the second of two runs alone.
+  std::vector<std::string> other = tiny_train(data, scratch.path() / "other", "standard", 8);
+  other.insert(other.end(), {"--tensorboard", board.string()});
+  const ProgramResult second = run_program(other);
+  EXPECT_NE(second.err.find("WARNING: --tensorboard " + board.string() + " holds events already"),
+            std::string::npos)
+      << second.err;
+  for (const fs::path& file : files_in(board)) {
+    if (file != files[0]) fs::remove(file);
+  }
+
   // A run that goes on says all that it keeps once more, in a file of its own.
   fs::remove(run / kResultFile);
   fs::rename(files[0], board / "events.out.tfevents.0000000001.lra");
-  ASSERT_EQ(run_program(words).status, 0);
+  const ProgramResult again = run_program(words);
+  ASSERT_EQ(again.status, 0);
+  EXPECT_EQ(again.err.find("WARNING"), std::string::npos) << again.err;
   const std::vector<fs::path> both = files_in(board);
   ASSERT_EQ(both.size(), 2u);
   EXPECT_TRUE(read_file(both[1]).ends_with(events)) << "with the times that they had";

@@ -327,6 +327,18 @@ TEST_F(Prepared, MissingDataSaysHowToMakeIt) {
                 "; make it with: lra data prepare listops --out " + dir_.string());
 }
 
+TEST_F(Prepared, TheFolderOfATaskIsNotTheOneItLiesIn) {
+  const fs::path itself = dir_ / "toy";
+  for (const fs::path& given : {itself, itself / ""}) {
+    EXPECT_EQ(error_text([&] { PreparedData(given, "toy", /*check_hashes=*/false); }),
+              given.string() +
+                  " is the folder of toy itself; give the one that it lies in: --data " +
+                  dir_.string());
+  }
+  EXPECT_EQ(folder_above(dir_, "toy"), "");
+  EXPECT_EQ(folder_above(itself, "text"), "");
+}
+
 TEST_F(Prepared, AWrongHashNamesTheFile) {
   std::string bytes = read_file(dev_);
   bytes.back() ^= 1;

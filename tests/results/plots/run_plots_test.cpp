@@ -1,6 +1,8 @@
 // Trade-offs and scores, and scripts of plots: what is drawn of which runs.
 #include "results/plots/plots.h"
 
+#include <fmt/format.h>
+
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -176,6 +178,26 @@ TEST(ScorePlots, NamesCoverNoCircleWhereThereIsRoom) {
   EXPECT_LT(places[0].x, on_picture(plot, box, 4, 5).x - 0.05);
   EXPECT_GT(places[1].x, on_picture(plot, box, 5.2, 5).x + 0.05);
   EXPECT_LT(places[2].x, on_picture(plot, box, 9.8, 5).x - 0.05);
+}
+
+// Lines of the title stand above the frame, however many they are.
+TEST(ScorePlots, NoLineOfTheTitleIsOnTheFrame) {
+  Plot plot{.name = "p", .x_range = PlotRange{1, 10}, .height = 470, .y_range = PlotRange{1, 10}};
+  plot.series = {
+      {.name = "a", .points = {{2, 2, 2, 2}}, .style = PlotStyle::circle, .radius = 0.05}};
+  for (const size_t lines : {1, 4, 5, 7}) {
+    plot.title.assign(lines, "line");
+    const std::string script = plot_script(plot);
+    const auto number_after = [&script](const std::string& words) {
+      const size_t at = script.find(words);
+      EXPECT_NE(at, std::string::npos) << words;
+      return std::stod(script.substr(at + words.size()));
+    };
+    const double half_line = 8.0 / 470;
+    EXPECT_GT(number_after(fmt::format("label {} 'line' at screen 0.5, screen ", lines)),
+              number_after("set tmargin at screen ") + half_line)
+        << lines;
+  }
 }
 
 // WCAG's contrast of a colour "#rrggbb" to white, or to black where it is inverted.

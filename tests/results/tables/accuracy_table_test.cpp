@@ -240,6 +240,8 @@ TEST(AccuracyTable, DataUnlikeThePublicOnesHaveNoPublishedNumber) {
                 beside.notes,
                 "not the published recipe or data: the difference says nothing about either"),
             1);
+  EXPECT_TRUE(beside.title.ends_with(", not the published recipe or data")) << beside.title;
+  EXPECT_EQ(beside.rows.at(0).back(), "of another recipe or data");
   EXPECT_EQ(first_cell(accuracy_long(std::vector<Result>{run}), "published_percent"), "");
   run.data.unlike.clear();
   EXPECT_EQ(first_cell(accuracy_long(std::vector<Result>{run}), "published_percent"), "37.15");
