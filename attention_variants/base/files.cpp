@@ -109,7 +109,8 @@ void remove_dead_partials(const fs::path& path) {
   }
 }
 
-// Where a path leads over its links, whether there is a file yet or not.
+}  // namespace
+
 fs::path link_target(fs::path path) {
   std::error_code ignored;
   for (int links = 0; fs::is_symlink(path, ignored); ++links) {
@@ -119,8 +120,6 @@ fs::path link_target(fs::path path) {
   }
   return path;
 }
-
-}  // namespace
 
 std::string read_file(const fs::path& path) {
   std::string text;
@@ -207,8 +206,11 @@ AtomicFile::AtomicFile(fs::path path, Links links) : path_(std::move(path)) {
   if (fs::is_directory(status)) throw system_error("write", path_.string(), EISDIR);
   if (links == Links::follow && fs::exists(status) && !fs::is_regular_file(status)) {
     // A device or a pipe is written to, never replaced.
-    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor_ < 0 && errno == ENXIO)
+      throw Error("cannot write " + path_.string() + ": it is a pipe, and no one reads it");
     if (descriptor_ < 0) throw system_error("write", path_.string(), errno);
+    ::fcntl(descriptor_, F_SETFL, ::fcntl(descriptor_, F_GETFL) & ~O_NONBLOCK);
     return;
   }
   remove_dead_partials(path_);
@@ -217,8 +219,11 @@ AtomicFile::AtomicFile(fs::path path, Links links) : path_(std::move(path)) {
     descriptor_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor_ < 0 && errno == EEXIST) continue;
     if (descriptor_ < 0) throw system_error("write", path_.string(), errno);
-    if (lock_new(descriptor_)) return;
+    if (lock_new(descriptor_)) break;
   }
+  // Whoever may read it may read what takes its place, and no one else.
+  if (fs::is_regular_file(status))
+    ::fchmod(descriptor_, static_cast<mode_t>(status.permissions() & fs::perms::mask));
 }
 
 AtomicFile::~AtomicFile() {

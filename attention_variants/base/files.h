@@ -28,6 +28,9 @@ json read_json(const std::filesystem::path& path);
 json read_json_object(const std::filesystem::path& path, const std::string& what,
                       const std::string& advice);
 
+/// Where a path leads over its links, whether there is a file yet or not.
+std::filesystem::path link_target(std::filesystem::path path);
+
 /// What becomes of a symbolic link in the place of a file to be written.
 enum class Links {
   follow,  // what it points to is written: the user named it

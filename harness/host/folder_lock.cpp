@@ -15,6 +15,7 @@
 
 #include "attention_variants/base/fields.h"
 #include "attention_variants/base/file_errors.h"
+#include "attention_variants/base/files.h"
 #include "harness/host/progress.h"
 #include "harness/host/signals.h"
 
@@ -121,7 +122,8 @@ FolderLock::~FolderLock() {
   close(descriptor_);
 }
 
-FolderLock FolderLock::of_file(const std::filesystem::path& file) {
+FolderLock FolderLock::of_file(const std::filesystem::path& given) {
+  const std::filesystem::path file = link_target(given);  // which is what is written
   const auto folder = file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
   std::error_code ignored;
   if (!std::filesystem::is_directory(folder, ignored))

@@ -49,7 +49,7 @@ class ProfileRunner {
         store_(plan.out, keys()),
         progress_(plan.cells.size()) {
     if (plan.pin) processors_ = processors_for(threads_);
-    if (plan.again) store_.drop_failed(plan.dropped);
+    if (plan.again) store_.replace_failed(plan.dropped);
     for (size_t i = 0; i < plan.cells.size(); ++i) {
       const Profile* known = store_.find(i);
       if (known != nullptr) {

@@ -3,13 +3,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <sstream>
 
 #include "attention_variants/base/error.h"
 #include "attention_variants/base/files.h"
+#include "attention_variants/base/text.h"
 #include "results/analysis/profile_cells.h"
 #include "results/store/store.h"
 
 namespace lra::profile {
+namespace {
+
+std::string line_of(const Profile& record) { return make_profile(record).dump(); }
+
+}  // namespace
 
 std::vector<Profile> read_profile(const std::filesystem::path& file) {
   if (!std::filesystem::exists(file)) return {};
@@ -28,27 +36,42 @@ std::vector<Profile> read_profile(const std::filesystem::path& file) {
 ProfileStore::ProfileStore(std::filesystem::path file, std::vector<std::string> keys)
     : file_(std::move(file)), keys_(std::move(keys)), records_(read_profile(file_)) {
   const AtomicFile writable(file_);  // a folder that is missing or read-only is found at once
+  if (records_.empty()) return;
+  std::istringstream lines(read_file(file_));
+  for (std::string line; std::getline(lines, line);) {
+    if (strip(line).empty()) continue;
+    as_read_[line_of(parse_profile(parse_json(line, file_.string())))] = line;
+  }
 }
 
-void ProfileStore::drop_failed(const std::vector<std::string>& others) {
+void ProfileStore::replace_failed(const std::vector<std::string>& others) {
+  const auto failed = [](const Profile& record) {
+    return record.status != Status::ok || !record.noisy.empty();
+  };
   std::erase_if(records_, [&](const Profile& record) {
-    const bool failed = record.status != Status::ok || !record.noisy.empty();
-    const std::string key = identity(record);
-    return failed && (std::ranges::count(keys_, key) > 0 || std::ranges::count(others, key) > 0);
+    return failed(record) && std::ranges::count(others, identity(record)) > 0;
   });
+  for (const std::string& key : keys_) {
+    const auto it = at(key);
+    if (it != records_.end() && failed(*it)) replaced_.insert(key);
+  }
 }
 
 std::vector<Profile>::iterator ProfileStore::at(const std::string& key) {
-  return std::ranges::find_if(records_,
-                              [&](const Profile& record) { return identity(record) == key; });
+  const auto last = std::find_if(records_.rbegin(), records_.rend(),
+                                 [&](const Profile& record) { return identity(record) == key; });
+  return last == records_.rend() ? records_.end() : std::prev(last.base());
 }
 
 Profile* ProfileStore::find(size_t i) {
+  if (replaced_.contains(keys_[i])) return nullptr;
   const auto it = at(keys_[i]);
   return it == records_.end() ? nullptr : &*it;
 }
 
 void ProfileStore::insert(Profile record, size_t i) {
+  if (replaced_.erase(keys_[i]) > 0)
+    std::erase_if(records_, [&](const Profile& old) { return identity(old) == keys_[i]; });
   auto before = records_.end();
   for (size_t later = i + 1; later < keys_.size() && before == records_.end(); ++later)
     before = at(keys_[later]);
@@ -57,7 +80,11 @@ void ProfileStore::insert(Profile record, size_t i) {
 
 void ProfileStore::write() const {
   std::string text;
-  for (const Profile& record : records_) text += make_profile(record).dump() + "\n";
+  for (const Profile& record : records_) {
+    const std::string line = line_of(record);
+    const auto same = as_read_.find(line);
+    text += (same == as_read_.end() ? line : same->second) + "\n";
+  }
   write_file(file_, text);
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,12 +23,15 @@ class ProfileStore {
   /// is not a profile or cannot be written.
   ProfileStore(std::filesystem::path file, std::vector<std::string> keys);
 
-  /// Drops what failed or stayed noisy of the keys and of `others`.
-  void drop_failed(const std::vector<std::string>& others);
-  /// The record of the plan's cell `i`, or null; it moves at the next insert().
+  /// What failed or stayed noisy is measured anew: of `others` it goes, of the keys it stands in
+  /// the file until insert() brings another in its place.
+  void replace_failed(const std::vector<std::string>& others);
+  /// The record of the plan's cell `i`, the last where the file has several, or null; it moves at
+  /// the next insert().
   Profile* find(size_t i);
-  /// Adds the record of cell `i`, which has none.
+  /// Adds the record of cell `i`, which has none or one to be replaced.
   void insert(Profile record, size_t i);
+  /// Lines that did not change stay as they were, whatever else they say.
   void write() const;
   const std::vector<Profile>& records() const { return records_; }
 
@@ -36,6 +41,8 @@ class ProfileStore {
   std::filesystem::path file_;
   std::vector<std::string> keys_;
   std::vector<Profile> records_;
+  std::set<std::string> replaced_;              // keys
+  std::map<std::string, std::string> as_read_;  // lines, by what is written of their records
 };
 
 }  // namespace lra::profile

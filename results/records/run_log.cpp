@@ -6,7 +6,9 @@
 #include <deque>
 #include <fstream>
 #include <set>
+#include <system_error>
 
+#include "attention_variants/base/error.h"
 #include "results/records/record_fields.h"
 #include "results/statistics/statistics.h"
 
@@ -127,11 +129,15 @@ std::optional<int64_t> left_majority_at(std::span<const LogLine> log, double maj
 
 LogTail read_log_tail(const std::filesystem::path& path) {
   LogTail tail;
-  std::ifstream in(path, std::ios::ate);
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(path, none)) return tail;
+  std::ifstream in(path, std::ios::ate | std::ios::binary);
   if (!in) return tail;
-  const std::streamoff size = in.tellg();
-  in.seekg(std::max<std::streamoff>(size - kTail, 0));
-  std::string text(std::istreambuf_iterator<char>(in), {});
+  const std::streamoff size = in.tellg(), from = std::max<std::streamoff>(size - kTail, 0);
+  std::string text(static_cast<size_t>(size - from), '\0');
+  in.seekg(from).read(text.data(), size - from);
+  if (in.bad()) throw Error("cannot read " + path.string() + ": its disk failed");
+  text.resize(static_cast<size_t>(in.gcount()));
   if (size > kTail) text.erase(0, std::min(text.find('\n'), text.size()));  // begins anywhere
   std::deque<LogLine> lately;
   if (size <= kTail) lately.emplace_back();  // the run's start

@@ -8,13 +8,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <fstream>
 #include <set>
 #include <sstream>
 #include <stdexcept>
 #include <system_error>
 #include <utility>
 
+#include "attention_variants/base/files.h"
 #include "attention_variants/base/json_fault.h"
 #include "attention_variants/base/text.h"
 #include "results/records/json_line.h"
@@ -76,18 +76,23 @@ std::string other_schema(const json& record) {
                      kWhereSchema);
 }
 
+std::string whole_text(const std::filesystem::path& path) {
+  try {
+    return read_file(path);
+  } catch (const Error& error) {
+    const std::string said = error.what(), named = "cannot read " + path.string() + ": ";
+    fail(said.starts_with(named) ? "cannot be read: " + said.substr(named.size()) : said);
+  }
+}
+
 std::string text_of(const std::filesystem::path& path) {
   std::error_code code;
   if (std::filesystem::file_size(path, code) > kMaxBytes && !code) {
     fail(fmt::format("larger than {} MiB: no record", kMaxBytes >> 20));
   }
-  std::ifstream stream(path, std::ios::binary);
-  std::ostringstream text;
-  if (!stream || !(text << stream.rdbuf())) {
-    if (code || !stream) fail("cannot be read");
-    fail("is empty");
-  }
-  return text.str();
+  std::string text = whole_text(path);
+  if (text.empty()) fail("is empty");
+  return text;
 }
 
 // The predictions must be those that the result counts: statistics of both would contradict each
@@ -152,8 +157,7 @@ void read_one(const std::filesystem::path& path, const bool named, SuiteBudgets&
 }
 
 void read_lines(const std::filesystem::path& path, const bool named, Records& records) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) fail("cannot be read");
+  std::istringstream stream(whole_text(path));
   std::string line, first_reason;
   size_t number = 0, bad = 0, taken = 0;
   while (std::getline(stream, line)) {
@@ -229,7 +233,11 @@ std::vector<std::filesystem::path> files_below(const std::filesystem::path& path
     const bool wanted = name == kResultFile || (name == kConfigFile && is_unended(folder)) ||
                         (name.extension() == ".jsonl" && name != kMetricsFile);
     std::error_code kind;
-    if (wanted && it->is_regular_file(kind)) files.push_back(it->path());
+    if (wanted && it->is_regular_file(kind)) {
+      files.push_back(it->path());
+    } else if (wanted) {
+      bad.push_back({it->path().string(), "is no regular file"});
+    }
   }
   if (const std::string closed = unreadable(path); !closed.empty()) {
     bad.push_back({path.string(), closed});

@@ -2,6 +2,7 @@
 #include "attention_variants/base/files.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <csignal>
@@ -100,6 +101,24 @@ TEST(AtomicFile, ADeviceIsWrittenToAndStays) {
   EXPECT_TRUE(fs::is_character_file("/dev/full"));
   write_file("/dev/null", "x");
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
+}
+
+TEST(AtomicFile, WhatTakesAFilesPlaceHasItsPermissions) {
+  const Scratch scratch;
+  const fs::path file = scratch.path() / "secret";
+  write_file(file, "one");
+  fs::permissions(file, fs::perms(0600));
+  write_file(file, "two");
+  EXPECT_EQ(fs::status(file).permissions(), fs::perms(0600));
+  EXPECT_EQ(read_file(file), "two");
+}
+
+TEST(AtomicFile, APipeThatNoOneReadsIsNotWaitedFor) {
+  const Scratch scratch;
+  const fs::path pipe = scratch.path() / "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(error_text([&] { write_file(pipe, "x"); }),
+            "cannot write " + pipe.string() + ": it is a pipe, and no one reads it");
 }
 
 TEST(AtomicFile, ALinkKeepsPointing) {

@@ -94,6 +94,10 @@ TEST(FolderLockTest, OfAFileIsBesideItAndGoes) {
     EXPECT_EQ(error_text([&] { host::FolderLock::of_file(file); }),
               file.string() + " is being written by process " + std::to_string(getpid()) +
                   "; wait for it or choose another file");
+    const std::filesystem::path link = scratch.path() / "link.jsonl";
+    std::filesystem::create_symlink(file, link);
+    EXPECT_THROW(host::FolderLock::of_file(link), Error) << "it is the same file";
+    std::filesystem::remove(link);
     const host::FolderLock other = host::FolderLock::of_file(scratch.path() / "q.jsonl");
   }
   EXPECT_TRUE(std::filesystem::is_empty(scratch.path()));

@@ -129,9 +129,13 @@ TEST(ProfileStore, KeepsThePlansOrderBehindWhatOthersLeft) {
   EXPECT_EQ(lengths, (std::vector<int64_t>{7, 1, 2, 3}));
   ASSERT_NE(store.find(1), nullptr);
   EXPECT_EQ(store.find(1)->length, 2);
-  store.drop_failed({});
+  store.replace_failed({});
   EXPECT_EQ(store.find(0), nullptr);
-  EXPECT_EQ(store.records().size(), 3u);
+  EXPECT_EQ(store.records().size(), 4u) << "until another stands in its place";
+  store.insert(cell(1), 0);
+  ASSERT_NE(store.find(0), nullptr);
+  EXPECT_EQ(store.find(0)->noisy, "");
+  EXPECT_EQ(store.records().size(), 4u);
 }
 
 }  // namespace

@@ -271,6 +271,24 @@ TEST(FindRecords, WalksFoldersAndReportsEachBadFileOnce) {
   EXPECT_EQ(records.bad[5].reason, "no such file or folder");
 }
 
+// An error in the middle is no end; nor is what has a record's name and is none.
+TEST(FindRecords, NamesFilesThatCannotBeReadToTheirEnd) {
+  namespace fs = std::filesystem;
+  const Scratch scratch;
+  fs::create_symlink("/proc/self/mem", scratch.path() / "broken.jsonl");  // EIO at its beginning
+  fs::create_directories(scratch.path() / "run" / kResultFile);
+  for (const Records& records :
+       {find_records({scratch.path()}),
+        find_records({scratch.path() / "broken.jsonl", scratch.path() / "run"})}) {
+    ASSERT_EQ(records.bad.size(), 2u);
+    for (const BadFile& bad : records.bad) {
+      EXPECT_EQ(bad.reason, fs::path(bad.path).extension() == ".jsonl"
+                                ? "cannot be read: Input/output error"
+                                : "is no regular file");
+    }
+  }
+}
+
 // A report without their records would look whole.
 TEST(FindRecords, NamesFoldersThatCannotBeRead) {
   namespace fs = std::filesystem;
@@ -390,7 +408,8 @@ TEST(FindRecords, ALoopOfLinksEnds) {
   std::filesystem::create_symlink(folder.path() / "nowhere", folder.path() / "a/dangling.jsonl");
   const Records records = find_records({folder.path()});
   EXPECT_EQ(records.results.size(), 1u);
-  EXPECT_TRUE(records.bad.empty());
+  ASSERT_EQ(records.bad.size(), 1u);
+  EXPECT_EQ(records.bad[0].reason, "is no regular file") << records.bad[0].path;
 }
 
 // As where a suite's runs were moved to a larger disk.

@@ -89,6 +89,7 @@ TEST(MetricsTailTest, ReadsTheEndOfALongLog) {
   const Scratch scratch;
   const std::filesystem::path path = scratch.path() / "metrics.jsonl";
   EXPECT_EQ(read_log_tail(path).step, 0);
+  EXPECT_EQ(read_log_tail(scratch.path()).step, 0) << "a folder";
   std::ofstream file(path);
   for (int64_t step = 1; step <= 20000; ++step) {
     // It became twice as fast at half of the way.
