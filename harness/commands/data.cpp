@@ -20,12 +20,6 @@ struct DataOptions {
 };
 using SharedOptions = std::shared_ptr<DataOptions>;
 
-// As of a shell's variable that is not set: not the same as without the option.
-void check_given(const CLI::App& command, const std::string& option, const fs::path& path) {
-  if (command.count(option) > 0 && path.empty())
-    throw UsageError(option + " is empty; give a path");
-}
-
 // Options of the generators: how many samples of what kind.
 void add_generator_options(CLI::App& command, PrepareOptions& p) {
   const auto add_count = [&](const char* name, int64_t& value, const char* text) {
@@ -37,7 +31,9 @@ void add_generator_options(CLI::App& command, PrepareOptions& p) {
   add_count("--dev", p.dev, "Development samples");
   add_count("--test", p.test, "Test samples");
   const auto add_length = [&](const char* name, int64_t& value, const char* text) {
-    command.add_option(name, value, text)->check(CLI::NonNegativeNumber)->option_text("N");
+    command.add_option(name, value, text)
+        ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
+        ->option_text("N");
   };
   add_length("--min-length", p.min_length,
              "ListOps: samples have more tokens than this (default 500)");
@@ -46,7 +42,7 @@ void add_generator_options(CLI::App& command, PrepareOptions& p) {
   command
       .add_option("--resolution", p.resolution,
                   "Pathfinder: pixels a side, 32, 64, 128 or 256 (default 32)")
-      ->check(CLI::PositiveNumber)
+      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20))
       ->option_text("R");
   command
       .add_option("--difficulty", p.difficulty,
@@ -86,14 +82,9 @@ void add_prepare_command(CLI::App& data, const SharedOptions& options) {
       ->option_text("T");
   command->callback([options, command] {
     options->prepare.seed_given = command->count("--seed") > 0;
-    if (command->count("--source") > 0 && options->prepare.source.empty())
-      throw UsageError("--source is empty; give a folder or an archive, or leave it out");
-    check_given(*command, "--out", options->prepare.out);
     // "new/../data" needs no folder "new".
     if (std::ranges::count(options->prepare.out, fs::path("..")) > 0)
       options->prepare.out = fs::weakly_canonical(options->prepare.out);
-    if (command->count("--difficulty") > 0 && options->prepare.difficulty.empty())
-      throw UsageError("--difficulty is empty; give easy, intermediate or hard, or leave it out");
     for (const std::string& text : options->sets) {
       const size_t equals = text.find('=');
       if (equals == 0 || equals == std::string::npos)
@@ -130,7 +121,6 @@ void add_show_command(CLI::App& data, const SharedOptions& options) {
   command->add_option("--png", options->png, "Draw the images on one sheet, labels below, instead")
       ->option_text("FILE");
   command->callback([options, command] {
-    check_given(*command, "--png", options->png);
     const auto count = [&](int64_t unless_given) {
       return options->count < 0 ? unless_given : options->count;
     };
@@ -151,10 +141,7 @@ void add_export_command(CLI::App& data, const SharedOptions& options) {
       ->required()
       ->option_text("DIR");
   command->add_option("--out", options->out, "Folder to write to")->required()->option_text("DIR2");
-  command->callback([options, command] {
-    check_given(*command, "--out", options->out);
-    export_folders(options->path, options->out);
-  });
+  command->callback([options, command] { export_folders(options->path, options->out); });
 }
 
 }  // namespace

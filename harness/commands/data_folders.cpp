@@ -23,15 +23,28 @@ struct Folder {
   std::string task;
 };
 
-// Whether a folder holds prepared data, and none of another program's manifest. Throws Error where
-// it has another name than its task.
+// Whether a folder named as a task, without a manifest that can be read, held prepared data.
+bool is_left_of_data(const fs::path& folder) {
+  std::error_code none;
+  if (fs::is_symlink(folder, none) && !fs::exists(folder, none)) return true;
+  if (fs::is_symlink(folder / "manifest.json", none)) return true;
+  for (const char* split : kSplits) {
+    if (fs::exists(folder / (std::string(split) + ".safetensors"), none)) return true;
+  }
+  return false;
+}
+
+// Whether a folder holds prepared data, damaged ones too, and none of another program's manifest.
+// Throws Error where it has another name than its task.
 bool is_prepared(const fs::path& folder) {
   const fs::path manifest = folder / "manifest.json";
-  std::error_code unreadable;  // such a folder is not ours
-  if (!fs::exists(manifest, unreadable)) return false;
   const std::string name = folder.filename().string();
-  if (std::ranges::any_of(tasks(), [&](const Task* known) { return known->name == name; }))
-    return true;
+  const bool of_task =
+      std::ranges::any_of(tasks(), [&](const Task* known) { return known->name == name; });
+  std::error_code unreadable;
+  if (!fs::exists(manifest, unreadable))
+    return of_task && (unreadable || is_left_of_data(folder));  // else it is not ours
+  if (of_task) return true;
   const json file = json::parse(read_file(manifest), nullptr, /*allow_exceptions=*/false);
   if (!file.is_object() || file.value("schema", json()) != kDataSchema) return false;
   throw Error(fmt::format("{0} holds the data of task {1}: rename it to {1}",

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -180,6 +181,28 @@ void check_letters(int argc, char** argv) {
         printable(here)));
 }
 
+// Values that CLI11 takes for none, or for another number than they look like.
+void check_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    const bool integer = option->get_type_name().find("INT") != std::string::npos;
+    for (const std::string& value : option->results()) {
+      if (value.empty()) {
+        throw CLI::ValidationError(fmt::format(
+            "{} is empty, which is not the same as without it: give a value, or leave it "
+            "out",
+            option->get_name()));
+      }
+      const size_t digits = value.starts_with('-') || value.starts_with('+') ? 1 : 0;
+      if (integer && value.size() > digits + 1 && value[digits] == '0' &&
+          std::isdigit(static_cast<unsigned char>(value[digits + 1])) != 0) {
+        throw CLI::ValidationError(fmt::format(
+            "{} should be an integer without zeros in front, not {}", option->get_name(), value));
+      }
+    }
+  }
+  for (const CLI::App* sub : app.get_subcommands()) check_values(*sub);
+}
+
 std::string version_line() {
   const json software = host::software_json();
   std::string text = "lra " LRA_VERSION;
@@ -213,7 +236,8 @@ int run_program(int argc, char** argv) {
       "always whole");
   app.require_subcommand(1);
   app.fallthrough();
-  app.parse_complete_callback([&quiet, &wide] {
+  app.parse_complete_callback([&app, &quiet, &wide] {
+    check_values(app);
     host::set_quiet(quiet);
     host::set_wide(wide);
   });

@@ -119,6 +119,7 @@ bool Session::attempt(Fidelity& record,
   try {
     Measures measures;
     wanted = work(record, measures);
+    if (!wanted) return false;
     for (auto& [name, samples] : measures) {
       const auto wild = std::ranges::count_if(samples, [](double x) { return !std::isfinite(x); });
       if (wild == 0) {

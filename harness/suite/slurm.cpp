@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/base/text.h"
 #include "harness/host/child.h"
 #include "harness/host/shell.h"
 #include "harness/host/signals.h"
@@ -52,12 +53,31 @@ std::string ranges(const std::vector<size_t>& numbers) {
 }
 
 // The lines that arrays and the last job have in common.
+// Text that stands in quotes of a line of #SBATCH, which has no escapes.
+std::string plain(const std::string& what, const std::string& text) {
+  if (text.find_first_of("\"\\\n\r") == std::string::npos) return text;
+  throw UsageError(fmt::format(
+      "{} '{}' has a quote, a backslash or a line break, which no line of #SBATCH can hold", what,
+      printable(text)));
+}
+
+std::string plain_word(const std::string& option, const std::string& text) {
+  if (text.find_first_of(" \t") == std::string::npos) return plain(option, text);
+  throw UsageError(fmt::format("{} '{}' should be one word", option, printable(text)));
+}
+
 std::string head(const Suite& suite, const SlurmOptions& options, const std::string& job,
                  const std::string& log) {
   const fs::path out = fs::absolute(suite.request.out).lexically_normal();
   std::string text = "#!/bin/bash\n";
   const auto add = [&text](const std::string& option) { text += "#SBATCH --" + option + "\n"; };
-  const auto path = [](const fs::path& of) { return fmt::format("\"{}\"", of.string()); };
+  // Slurm fills in what stands behind a %.
+  const auto path = [](const fs::path& of) {
+    std::string literal;
+    for (const char letter : plain("the path", of.string()))
+      literal += letter == '%' ? "%%" : std::string(1, letter);
+    return fmt::format("\"{}\"", literal);
+  };
   add("job-name=lra-" + job);
   add("ntasks=1");
   add(fmt::format("cpus-per-task={}",
@@ -67,7 +87,8 @@ std::string head(const Suite& suite, const SlurmOptions& options, const std::str
                                     {"time", &options.time},
                                     {"mem", &options.mem},
                                     {"gpus", &options.gpus}}) {
-    if (!value->empty()) add(fmt::format("{}={}", name, *value));
+    if (!value->empty())
+      add(fmt::format("{}={}", name, plain_word(std::string("--") + name, *value)));
   }
   add("requeue");
   add("open-mode=append");

@@ -12,6 +12,16 @@
 namespace lra {
 namespace {
 
+// Where the paper's budgets are more work than softmax attention, nothing is to be measured.
+TEST(FidelityBudgets, ThatAreTooMuchWorkAreLeftOut) {
+  const Scratch scratch;
+  const ProgramResult small =
+      run_program({"fidelity", "--experiment", "4", "--length", "64", "--head-dim", "8", "--trials",
+                   "2", "--attentions", "nystrom", "--seconds", "0.01", "--threads", "1", "--out",
+                   (scratch.path() / "f.jsonl").string()});
+  EXPECT_EQ(small.status, 0) << small.err;
+}
+
 TEST(RawScores, OneLandmarkReproducesTheFirstRowAndColumn) {
   const torch::Tensor q = torch::tensor({{1., 2.}, {3., -1.}, {0., 2.}, {-2., 1.}, {1., 1.}}),
                       k = torch::tensor({{2., 1.}, {1., 0.}, {-1., 3.}, {0., 1.}, {2., -2.}});

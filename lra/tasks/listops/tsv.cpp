@@ -75,14 +75,10 @@ TsvFiles read_tsv(const PrepareOptions& options) {
   return {.splits = std::move(splits), .files = std::move(files)};
 }
 
-void write_tsv(const PreparedData& data, const fs::path& out) {
-  if (const std::string trouble = make_folders(out); !trouble.empty())
-    throw Error("cannot write " + out.string() + ": " + trouble);
-  for (const auto& [name, file_name] : kFiles) {
-    if (fs::exists(out / file_name))
-      throw Error((out / file_name).string() +
-                  " is there already; remove it, or choose another --out");
-  }
+namespace {
+
+// Of each split, in one folder; none of them before all are written.
+void write_files(const PreparedData& data, const fs::path& out) {
   std::vector<std::unique_ptr<AtomicFile>> files;
   for (const auto& [name, file_name] : kFiles) {
     const Split& split = data.split(name);
@@ -97,6 +93,25 @@ void write_tsv(const PreparedData& data, const fs::path& out) {
     file.write(text);
   }
   for (const auto& file : files) file->commit();
+}
+
+}  // namespace
+
+void write_tsv(const PreparedData& data, const fs::path& out) {
+  std::error_code none;
+  if (!fs::exists(fs::symlink_status(out, none))) {  // whole, or not at all
+    AtomicFolder folder(out);
+    write_files(data, folder.path());
+    return folder.commit();
+  }
+  if (const std::string trouble = make_folders(out); !trouble.empty())
+    throw Error("cannot write " + out.string() + ": " + trouble);
+  for (const auto& [name, file_name] : kFiles) {
+    if (fs::exists(out / file_name))
+      throw Error((out / file_name).string() +
+                  " is there already; remove it, or choose another --out");
+  }
+  write_files(data, out);
 }
 
 }  // namespace lra::listops

@@ -147,6 +147,21 @@ TEST_F(DataCommand, VerifyLooksAtAllTasks) {
   expect_text(result, 1, "not as they were prepared: induction, mqar");
 }
 
+// Its splits are still there, or its name says what it was.
+TEST_F(DataCommand, VerifyNamesATaskThatHasLostItsManifest) {
+  prepare();
+  ASSERT_EQ(
+      lra_data({"prepare", "mqar", "--out", dir_, "--train", "4", "--dev", "2", "--test", "2"})
+          .status,
+      0);
+  fs::remove(fs::path(dir_) / "mqar" / "manifest.json");
+  fs::create_symlink("nowhere", fs::path(dir_) / "text");
+  fs::create_directories(fs::path(dir_) / "image");  // and nothing there
+  const ProgramResult result = lra_data({"verify", dir_});
+  expect_text(result, 1, "listops: train 40, dev 10, test 10");
+  expect_text(result, 1, "not as they were prepared: mqar, text");
+}
+
 TEST_F(DataCommand, ARenamedFolderIsNamed) {
   prepare();
   fs::rename(fs::path(dir_) / "listops", fs::path(dir_) / "mine");
@@ -234,10 +249,11 @@ TEST_F(DataCommand, WrongUsageIsStatusTwo) {
   expect_text(lra_data({"prepare", "lisops", "--out", dir_}), 2,
               "unknown task 'lisops'; did you mean 'listops'?");
   expect_text(prepare({"--train", "0"}), 2, "--train");
-  expect_text(prepare({"--source", ""}), 2, "--source is empty; give a folder or an archive");
-  expect_text(lra_data({"prepare", "listops", "--out", ""}), 2, "--out is empty; give a path");
-  expect_text(lra_data({"export", dir_, "--out", ""}), 2, "--out is empty; give a path");
-  expect_text(lra_data({"show", dir_, "--png", ""}), 2, "--png is empty; give a path");
+  expect_text(prepare({"--source", ""}), 2, "--source is empty, which is not");
+  expect_text(prepare({"--difficulty", ""}), 2, "--difficulty is empty, which is not");
+  expect_text(lra_data({"prepare", "listops", "--out", ""}), 2, "--out is empty, which is not");
+  expect_text(lra_data({"export", dir_, "--out", ""}), 2, "--out is empty, which is not");
+  expect_text(lra_data({"show", dir_, "--png", ""}), 2, "--png is empty, which is not");
   // By all of its samples' lengths.
   expect_text(lra_data({"prepare", "mqar", "--set", "mix=64x4:1,8190x4:50000000", "--out", dir_}),
               2, "give a smaller --train, --dev or --test");

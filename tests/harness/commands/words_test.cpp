@@ -41,6 +41,29 @@ TEST(WordsTest, NoNumberIsInNoRange) {
   EXPECT_TRUE(says(usage_error({"profile", "--tolerance", "-1"}), "--tolerance: Value -1 not in"));
 }
 
+// An unset variable of a shell, and what C reads as octal.
+TEST(WordsTest, EmptyValuesAndZerosInFrontAreNoValues) {
+  for (const std::vector<std::string>& words :
+       std::vector<std::vector<std::string>>{{"profile", "--compare", ""},
+                                             {"profile", "--batch", ""},
+                                             {"fidelity", "--out", "f", "--run", ""},
+                                             {"report", "x", "--out", "r", "--tensorboard", ""},
+                                             {"report", "x", "--out", ""},
+                                             {"evaluate", "x", "--data", ""},
+                                             {"data", "verify", ""}})
+    EXPECT_TRUE(says(usage_error(words), " is empty, which is not the same as without it"))
+        << words[1];
+  for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
+           {"profile", "--heads", "010"},
+           {"profile", "--lengths", "0512"},
+           {"fidelity", "--out", "f", "--length", "050"},
+           {"data", "prepare", "listops", "--out", "d", "--train", "0100"},
+           {"suite", "--jobs", "02"}})
+    EXPECT_TRUE(says(usage_error(words), " without zeros in front, not 0")) << words[1];
+  EXPECT_TRUE(says(usage_error({"data", "prepare", "listops", "--min-length", "-5"}),
+                   "--min-length: Value -5 not in range 0 to 1099511627776"));
+}
+
 TEST(WordsTest, WhatIsNoUtf8StandsInNoRecord) {
   for (const char* option : {"--run", "--data"})
     EXPECT_TRUE(says(usage_error(train_words({option, "b\xff"})), "'b\\xff' is not UTF-8, which"))

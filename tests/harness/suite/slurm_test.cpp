@@ -72,6 +72,15 @@ TEST_F(SuiteSlurmTest, ProcessorsThatAreNotTheThreadsAreRefused) {
   EXPECT_FALSE(fs::exists(out("s")));
 }
 
+TEST_F(SuiteSlurmTest, WhatNoLineOfADirectiveCanHoldIsRefused) {
+  for (const std::string& account :
+       {std::string("me\n#SBATCH --wrap=x"), std::string("a b"), std::string("a\"b")}) {
+    const ProgramResult refused = run_program(submission({"--dry-run", "--account", account}));
+    EXPECT_EQ(refused.status, 2) << refused.out;
+    EXPECT_TRUE(has(refused.err, "--account '")) << refused.err;
+  }
+}
+
 TEST_F(SuiteSlurmTest, AGpuOfThisHostIsRefused) {
   const std::vector<std::vector<std::string>> asked = {{}, {"--gpus", "1"}};
   for (const auto& gpus : asked)
