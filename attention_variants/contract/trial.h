@@ -109,10 +109,10 @@ class ContractProbe {
   torch::Tensor samples(std::vector<int64_t> lengths, int64_t n) const;
 
   torch::Tensor call(Attention& attention, const EntryPoint& form, const Inputs& in) const;
-  /// The output in training of one made anew, from generators of that seed.
   /// The same with the rows of padded positions zero, as the harness makes them: what stands there
   /// reaches nothing.
   torch::Tensor call_real(Attention& attention, const EntryPoint& form, const Inputs& in) const;
+  /// The output in training of one made anew, from generators of that seed.
   torch::Tensor train(const EntryPoint& form, const Inputs& in, uint64_t seed = 0) const;
 
   /// kExact, or kExactInFloat32 where it computes in float32 whatever it is given.

@@ -41,7 +41,9 @@ class LocalAttention : public ProjectedAttention {
 
   bool capturable() const override { return true; }
 
-  bool sees_all(int64_t length) const override { return length <= options_.block; }
+  bool sees_all(int64_t length) const override {
+    return !context_.causal && length <= options_.block;
+  }
 
   json options() const override { return write_fields(options_); }
 

@@ -172,13 +172,6 @@ void check_letters(int argc, char** argv) {
           "'{}' is not UTF-8, which records are written in; give the file or folder another name",
           printable(argv[i])));
   }
-  std::error_code none;
-  const std::string here = std::filesystem::current_path(none).string();
-  if (!is_utf8(here))
-    throw UsageError(fmt::format(
-        "the current folder, '{}', is not UTF-8, which records are written in; give it another "
-        "name",
-        printable(here)));
 }
 
 // Values that CLI11 takes for none, or for another number than they look like.
@@ -192,9 +185,10 @@ void check_values(const CLI::App& app) {
             "out",
             option->get_name()));
       }
-      const size_t digits = value.starts_with('-') || value.starts_with('+') ? 1 : 0;
-      if (integer && value.size() > digits + 1 && value[digits] == '0' &&
-          std::isdigit(static_cast<unsigned char>(value[digits + 1])) != 0) {
+      const std::string_view number = strip(value);
+      const size_t digits = number.starts_with('-') || number.starts_with('+') ? 1 : 0;
+      if (integer && number.size() > digits + 1 && number[digits] == '0' &&
+          std::isdigit(static_cast<unsigned char>(number[digits + 1])) != 0) {
         throw CLI::ValidationError(fmt::format(
             "{} should be an integer without zeros in front, not {}", option->get_name(), value));
       }

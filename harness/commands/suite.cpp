@@ -34,6 +34,7 @@ suite::OpenedSuite opened_suite(const SuiteOptions& options, const suite::Suite&
                                 int64_t threads_given, int64_t jobs) {
   // What is missing, or cannot serve, is found before anything is written.
   const bool begins = !std::filesystem::exists(planned.request.out / suite::kSuiteFile);
+  if (begins) suite::check_attentions(planned);
   std::vector<suite::TaskData> data;
   try {
     data = suite::suite_data(planned);

@@ -12,7 +12,6 @@
 #include "harness/suite/changed_files.h"
 #include "harness/suite/suite_data.h"
 #include "harness/suite/suite_folder.h"
-#include "lra/config/once.h"
 #include "lra/data/task.h"
 
 namespace lra {
@@ -98,9 +97,6 @@ suite::SuiteRequest request_of(const SuiteOptions& options) {
       request.attentions.push_back({.name = entry->info.name});
   } else {
     request.attentions = parse_attentions(attentions);
-    check_once(
-        options.attentions.empty() ? request.budget.place() + ": attentions" : "--attentions",
-        request.attentions);
   }
   request.seeds = options.command->count("--seeds") == 0
                       ? parse_seeds(request.budget.seeds, request.budget.place() + ": seeds")
@@ -170,7 +166,7 @@ suite::RunnerOptions runner_of(const SuiteOptions& options) {
         options.jobs, devices, devices));
   }
   runner.jobs = options.jobs > 0 ? options.jobs : gpus ? devices : 1;
-  runner.threads = host::use_threads(options.threads);
+  runner.threads = host::set_threads(options.threads);
   runner.threads_given = options.threads > 0;
   return runner;
 }

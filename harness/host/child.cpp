@@ -211,6 +211,10 @@ Child::~Child() {
 
 pid_t Child::pid() const { return state_->pid; }
 
+void Child::ask_to_stop() noexcept {
+  if (state_ != nullptr && !state_->ended && !state_->asked) state_->ask();
+}
+
 std::optional<ChildStatus> Child::poll() {
   State& state = *state_;
   int status = 0;

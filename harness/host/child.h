@@ -70,6 +70,8 @@ class Child {
   /// what ends it for its time, and passes Ctrl-C on. Not to be called again after it has ended.
   std::optional<ChildStatus> poll();
   pid_t pid() const;
+  /// Asks it to stop, as poll() does after Ctrl-C.
+  void ask_to_stop() noexcept;
 
  private:
   struct State;

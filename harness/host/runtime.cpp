@@ -19,7 +19,6 @@
 #include <future>
 #include <limits>
 #include <regex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -30,6 +29,7 @@
 #include "harness/host/gpu.h"
 #include "harness/host/kernel_facts.h"
 #include "harness/host/pages.h"
+#include "harness/host/progress.h"
 #include "harness/host/signals.h"
 
 namespace lra::host {
@@ -78,15 +78,15 @@ void check_startable(int64_t count) {
   std::string reason;
   try {
     while (std::ssize(threads) + 1 < count) threads.emplace_back([end] { end.wait(); });
-  } catch (const std::system_error& error) {
-    reason = error.code().message();
+  } catch (const std::exception& error) {
+    reason = first_line(error);
   }
   all_there.set_value();
   for (std::thread& thread : threads) thread.join();
   if (!reason.empty()) {
     throw Error(fmt::format(
-        "--threads {}: the system starts no more than {} ({}); give fewer, or raise its limit: of "
-        "processes (ulimit -u, pids.max of a container) or of memory (ulimit -v)",
+        "of {} threads the system starts no more than {} ({}); give fewer by --threads, or raise "
+        "its limit: of processes (ulimit -u, pids.max of a container) or of memory (ulimit -v)",
         count, threads.size() + 1, reason));
   }
 }
@@ -130,25 +130,33 @@ torch::Device parse_device(const std::string& text) {
   return device;
 }
 
-int64_t use_threads(int64_t threads) {
+int64_t set_threads(int64_t threads) {
   constexpr int64_t kMostThreads = 1024;
   if (threads < 0 || threads > kMostThreads) {
     throw UsageError(fmt::format("--threads should be at least 0 and at most {}, not {}",
                                  kMostThreads, threads));
   }
   const int64_t count = threads > 0 ? threads : usable_processors();
-  check_startable(count);
-  omp_set_dynamic(0);  // or it gives fewer where the machine has other work
-  at::set_num_threads(static_cast<int>(count));
-  const int64_t given = threads_given(count);
+  const int64_t most = omp_get_max_active_levels() > 0 ? omp_get_thread_limit() : 1;
+  const int64_t given = std::min(count, std::max<int64_t>(most, 1));
   if (given < count && threads > 0) {
-    throw UsageError(fmt::format(
-        "--threads {}: OpenMP gives {}; unset OMP_THREAD_LIMIT and OMP_MAX_ACTIVE_LEVELS, or ask "
-        "for no more",
-        count, given));
+    say(
+        fmt::format("WARNING: of {} threads OpenMP gives {}, and so many are used and recorded; "
+                    "unset OMP_THREAD_LIMIT and OMP_MAX_ACTIVE_LEVELS for more",
+                    count, given));
   }
-  if (given < count) at::set_num_threads(static_cast<int>(given));
+  omp_set_dynamic(0);  // or it gives fewer where the machine has other work
+  at::set_num_threads(static_cast<int>(given));
   return given;
+}
+
+int64_t use_threads(int64_t threads) {
+  const int64_t count = set_threads(threads);
+  check_startable(count);
+  const int64_t given = threads_given(count);
+  if (given == count) return count;
+  throw Error(
+      fmt::format("of {} threads OpenMP gives {}; ask for no more by --threads", count, given));
 }
 
 void flush_denormals() { at::globalContext().setFlushDenormal(true); }

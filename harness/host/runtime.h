@@ -15,9 +15,12 @@ namespace lra::host {
 /// device.
 torch::Device parse_device(const std::string& text);
 
-/// 0 = all processors this process may use, or as many as OpenMP gives. Sets LibTorch's threads and
-/// returns their number. Throws UsageError where OpenMP gives fewer than were asked for (its
-/// variables limit them), Error where the system does.
+/// 0 = all processors this process may use. Sets the number of LibTorch's threads and returns it:
+/// fewer, with a warning, where OpenMP's variables limit them. Starts none, as of a process whose
+/// children compute. Throws UsageError on a number out of range.
+int64_t set_threads(int64_t threads);
+
+/// The same, and starts them. Throws Error where the system does not.
 int64_t use_threads(int64_t threads);
 
 /// Denormal numbers as zero in the processor's arithmetic, of LibTorch's own operators too: of this

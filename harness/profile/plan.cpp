@@ -236,7 +236,7 @@ ProfilePlan plan_profile(const ProfileRequest& request, ProfilePlan plan) {
     throw UsageError("--protocol is of --scope model, and of a batch that nothing else gives");
   if (common.scope != ProfileScope::model && batched && !request.task.empty())
     throw UsageError("--task is of --scope model, and of a batch that nothing else gives");
-  plan.threads = host::use_threads(plan.threads);
+  plan.threads = host::set_threads(plan.threads);
   if (plan.passes == 0) plan.passes = plan.seconds < kRough ? 1 : 3;
   const std::string list = request.attentions.empty() ? preset.attentions : request.attentions;
   const int64_t inputs = common.scope == ProfileScope::model ? task(common.task).inputs : 1;

@@ -43,7 +43,7 @@ class ProfileRunner {
   explicit ProfileRunner(const ProfilePlan& plan)
       : plan_(plan),
         device_(host::parse_device(plan.device)),
-        threads_(host::use_threads(plan.threads)),
+        threads_(host::set_threads(plan.threads)),
         random_(plan.seed),
         lock_(host::FolderLock::of_file(plan.out)),
         store_(plan.out, keys()),

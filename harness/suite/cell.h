@@ -29,9 +29,11 @@ std::vector<SuiteCell> runs_of(const SuiteCell& cell);
 /// Of all runs of a cell.
 int64_t steps_of(const SuiteCell& cell);
 
-/// A cell's result.json, nothing where there is none (or what is no record, which `bad` then
-/// tells). Throws Error where the file cannot be read.
+/// A cell's result.json, nothing where there is none (or none that can be read, which `bad` then
+/// tells).
 std::optional<Result> final_result(const std::filesystem::path& run, std::string* bad = nullptr);
+/// Throws Error where it is there and cannot be read: it may be whole.
+void check_readable(const std::filesystem::path& run);
 /// How it ended.
 std::optional<Status> final_status(const std::filesystem::path& run, std::string* bad = nullptr);
 

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <vector>
 
 #include "attention_variants/base/files.h"
@@ -47,14 +49,26 @@ std::string unmeasured(const profile::ProfilePlan& plan, const std::vector<Profi
 // A profile that was begun goes on with its threads: cells of other numbers stand in other tables.
 int64_t profile_threads(const fs::path& profile, const RunnerOptions& options) {
   if (options.threads_given || !fs::exists(profile)) return options.threads;
-  const std::vector<Profile> begun = profile::read_profile(profile);
-  const int64_t had = begun.empty() ? 0 : begun.back().threads.value_or(0);
-  if (had <= 0 || had >= options.threads) return options.threads;
+  std::map<int64_t, int64_t> cells;  // by threads
+  for (const Profile& cell : profile::read_profile(profile))
+    if (cell.threads) ++cells[*cell.threads];
+  if (cells.empty()) return options.threads;
+  const int64_t had =
+      std::ranges::max_element(cells, {}, [](const auto& of) { return of.second; })->first;
+  if (had == options.threads) return had;
+  const std::string threads = fmt::format("{} thread{}", had, had == 1 ? "" : "s");
+  if (had < options.threads) {
+    host::say(
+        fmt::format("the profile goes on with {}, as its cells had; --threads {} measures it "
+                    "with all that there are",
+                    threads, options.threads));
+    return had;
+  }
   host::say(
-      fmt::format("the profile goes on with {} thread{}, as it began; --threads {} measures "
-                  "it with all that there are",
-                  had, had == 1 ? "" : "s", options.threads));
-  return had;
+      fmt::format("the cells of the profile had {}, and there are {} here: what is still to "
+                  "be measured stands in another table",
+                  threads, options.threads));
+  return options.threads;
 }
 
 void measure_profile(const Suite& suite, const RunnerOptions& options) {

@@ -37,7 +37,10 @@ CellQueue::CellQueue(const Suite& suite, const std::vector<size_t>& only, double
 // runner, stands: else two runners would retry a failing cell alternately without end.
 bool CellQueue::has_ended(size_t cell) const {
   const std::filesystem::path& run = suite_.cells[cell].run;
-  if (!final_status(run)) return false;
+  if (!final_status(run)) {
+    check_readable(run);
+    return false;
+  }
   const auto it = again_.find(cell);
   if (it == again_.end()) return true;
   const auto stamp = stamp_of(run / kResultFile);

@@ -107,6 +107,13 @@ class SuiteRunner {
     return queue_.failed();
   }
 
+  // All at once, as each is then waited for.
+  ~SuiteRunner() {
+    for (Job& job : jobs_) job.child.ask_to_stop();
+  }
+  SuiteRunner(const SuiteRunner&) = delete;
+  SuiteRunner& operator=(const SuiteRunner&) = delete;
+
  private:
   const fs::path& run(size_t i) const { return suite_.cells[i].run; }
   const fs::path& data(size_t i) const { return data_.at(suite_.cells[i].config.task); }

@@ -52,7 +52,6 @@ std::string ranges(const std::vector<size_t>& numbers) {
   return text;
 }
 
-// The lines that arrays and the last job have in common.
 // Text that stands in quotes of a line of #SBATCH, which has no escapes.
 std::string plain(const std::string& what, const std::string& text) {
   if (text.find_first_of("\"\\\n\r") == std::string::npos) return text;
@@ -66,18 +65,12 @@ std::string plain_word(const std::string& option, const std::string& text) {
   throw UsageError(fmt::format("{} '{}' should be one word", option, printable(text)));
 }
 
+// The lines that arrays and the last job have in common.
 std::string head(const Suite& suite, const SlurmOptions& options, const std::string& job,
                  const std::string& log) {
   const fs::path out = fs::absolute(suite.request.out).lexically_normal();
   std::string text = "#!/bin/bash\n";
   const auto add = [&text](const std::string& option) { text += "#SBATCH --" + option + "\n"; };
-  // Slurm fills in what stands behind a %.
-  const auto path = [](const fs::path& of) {
-    std::string literal;
-    for (const char letter : plain("the path", of.string()))
-      literal += letter == '%' ? "%%" : std::string(1, letter);
-    return fmt::format("\"{}\"", literal);
-  };
   add("job-name=lra-" + job);
   add("ntasks=1");
   add(fmt::format("cpus-per-task={}",
@@ -93,8 +86,12 @@ std::string head(const Suite& suite, const SlurmOptions& options, const std::str
   add("requeue");
   add("open-mode=append");
   add(fmt::format("signal=B:TERM@{}", options.warning));
-  add("output=" + path(out / "slurm" / log));
-  add("chdir=" + path(fs::current_path()));
+  // Of a log's name Slurm fills in what stands behind a %, as the job's number.
+  std::string folder;
+  for (const char letter : plain("--out", out.string()))
+    folder += letter == '%' ? "%%" : std::string(1, letter);
+  add(fmt::format("output=\"{}/slurm/{}\"", folder, log));
+  add(fmt::format("chdir=\"{}\"", plain("the current folder", fs::current_path().string())));
   return text;
 }
 

@@ -222,6 +222,26 @@ void check_folders(const Suite& suite, const std::string& advice) {
   }
 }
 
+void check_attentions(const Suite& suite) {
+  std::map<std::string, std::string> known;  // what a cell trains, and how its attention was named
+  for (const SuiteCell& cell : suite.cells) {
+    const Config& config = cell.config;
+    json options = config.attention_options;
+    if (const auto file = options.find("file"); file != options.end() && file->is_string()) {
+      std::error_code none;
+      *file = fs::weakly_canonical(file->get<std::string>(), none).string();
+    }
+    const std::string text = config.attention.text();
+    const auto [it, fresh] = known.emplace(
+        fmt::format("{} {} {} {}", config.task, config.seed, config.attention.name, options.dump()),
+        text);
+    if (!fresh) {
+      throw UsageError(
+          fmt::format("--attentions names one attention twice, as {} and as {}", it->second, text));
+    }
+  }
+}
+
 std::vector<std::string> coloured_tasks(const Suite& suite) {
   std::map<std::string, const SuiteCell*> first;  // of each task
   std::vector<std::string> coloured;

@@ -77,6 +77,10 @@ Suite plan_suite(const SuiteRequest& request, double fraction = 1);
 /// attentions go over, in words.
 std::vector<std::string> left_notes(const Suite& suite);
 
+/// Throws UsageError where two attentions are one by their options in effect, and by their file: it
+/// would be trained, and measured, twice.
+void check_attentions(const Suite& suite);
+
 /// Throws UsageError with this advice where two cells would share a folder.
 void check_folders(const Suite& suite, const std::string& advice);
 

@@ -7,6 +7,7 @@
 
 #include "attention_variants/registry.h"
 #include "tests/attention_variants/cases.h"
+#include "tests/support/shipped.h"
 
 namespace lra {
 namespace {
@@ -58,6 +59,14 @@ TEST(SeesAll, EndsWhereThePatternBegins) {
     EXPECT_LT(distance(name, length), 1e-12) << name;
     EXPECT_FALSE(attention->sees_all(length + 1)) << name;
     EXPECT_GT(distance(name, length + 1), 1e-6) << name;
+  }
+  // A causal one sees no later position.
+  AttentionContext causal = kContext;
+  causal.causal = true;
+  for (const AttentionEntry* entry : shipped_attentions()) {
+    if (!entry->info.can_be_causal) continue;
+    EXPECT_FALSE(make_attention({.name = entry->info.name}, causal)->sees_all(8))
+        << entry->info.name;
   }
   for (const char* name : {"linear", "nystrom", "linformer", "standard"})
     EXPECT_FALSE(make_attention(parse_attention(name), kContext)->sees_all(1)) << name;

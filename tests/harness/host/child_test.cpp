@@ -48,6 +48,7 @@ TEST(Child, MayPrintToItsTerminalWhateverThatIsSetTo) {
     tcsetattr(STDOUT_FILENO, TCSANOW, &settings);
     _exit(run_child({"-c", "echo printed"}, {.program = "sh"}).exit);
   }
+  if (parent < 0) GTEST_SKIP() << "no terminal can be made here";
   std::string text;
   char buffer[256];
   for (ssize_t count = 0; (count = read(terminal, buffer, sizeof buffer)) > 0;)

@@ -81,6 +81,17 @@ TEST_F(SuiteSlurmTest, WhatNoLineOfADirectiveCanHoldIsRefused) {
   }
 }
 
+// A % of a folder's own is none of Slurm's.
+TEST_F(SuiteSlurmTest, LogsAreOneAJob) {
+  std::vector<std::string> all = submission({"--dry-run"});
+  std::string& folder = *(std::ranges::find(all, "--out") + 1);
+  folder += "/50%A";
+  const ProgramResult dry = run_program(all);
+  ASSERT_EQ(dry.status, 0) << dry.err;
+  EXPECT_TRUE(has(dry.out, "/50%%A/slurm/%A_%a.log\"\n")) << dry.out;
+  EXPECT_TRUE(has(dry.out, "#SBATCH --chdir=\"" + fs::current_path().string() + "\"\n")) << dry.out;
+}
+
 TEST_F(SuiteSlurmTest, AGpuOfThisHostIsRefused) {
   const std::vector<std::vector<std::string>> asked = {{}, {"--gpus", "1"}};
   for (const auto& gpus : asked)
