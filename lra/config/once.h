@@ -14,7 +14,7 @@ namespace lra {
 void check_once(const std::string& option, const std::vector<std::string>& names);
 void check_once(const std::string& option, const std::vector<int64_t>& numbers);
 void check_once(const std::string& option, const std::vector<uint64_t>& numbers);
-/// The same of attentions, by their effective options, and by their file.
+/// The same of attentions, by how they are named.
 void check_once(const std::string& option, const std::vector<AttentionSpec>& attentions);
 
 }  // namespace lra
