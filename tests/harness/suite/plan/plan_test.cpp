@@ -1,5 +1,7 @@
 // lra suite plan: predictions from what was measured, and the cut of --max-hours.
 #include "harness/suite/plan/plan.h"
+
+#include "harness/steps/schedule.h"
 #include "tests/harness/suite/fixture.h"
 
 namespace lra::suite {
