@@ -7,13 +7,14 @@
 
 namespace lra {
 
-/// Calls what reads such a file; a UsageError of its becomes an Error.
+/// Calls what reads such a file; a UsageError of its becomes an Error, which begins with the file's
+/// name where one is given.
 template <class Read>
-auto read_own(Read read) -> decltype(read()) {
+auto read_own(Read read, const std::string& file = "") -> decltype(read()) {
   try {
     return read();
   } catch (const UsageError& error) {
-    throw Error(error.what());
+    throw Error((file.empty() ? "" : file + ": ") + error.what());
   }
 }
 

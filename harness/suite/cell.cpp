@@ -62,6 +62,7 @@ std::optional<Result> final_result(const fs::path& run, std::string* bad) {
 
 void check_readable(const fs::path& run) {
   const fs::path path = run / kResultFile;
+  if (!fs::exists(path)) return;
   try {
     read_file(path);
   } catch (const Error&) {

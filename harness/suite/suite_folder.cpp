@@ -177,13 +177,8 @@ Suite load_suite(const fs::path& out) {
   SuiteRequest request = read_own([&] { return request_of(held, out); });
   check_folder(request.attentions, held.folder, out);
   request.changed = changed_files(out);
-  const Suite suite = [&] {
-    try {
-      return plan_suite(request, held.fraction.value_or(1));
-    } catch (const UsageError& error) {
-      throw Error(path.string() + ": " + error.what());
-    }
-  }();
+  const Suite suite =
+      read_own([&] { return plan_suite(request, held.fraction.value_or(1)); }, path.string());
   const std::string different = differences_text(comparable(file), comparable(suite_json(suite)));
   if (!different.empty()) {
     check_kept(request.changed, out);

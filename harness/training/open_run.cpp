@@ -47,12 +47,12 @@ TrainedModel load_model(const std::filesystem::path& run, Config config, const j
                         CheckpointKind checkpoint, torch::Device device) {
   Config modelled = config;
   modelled.attention_options = with_kept_file(config.attention_options, run);
-  std::shared_ptr<Model> model;
-  try {
-    model = std::make_shared<Model>(task(config.task, config.settings.input.reading()), modelled);
-  } catch (const UsageError& error) {
-    throw Error((run / kConfigFile).string() + ": " + error.what());
-  }
+  auto model = read_own(
+      [&] {
+        return std::make_shared<Model>(task(config.task, config.settings.input.reading()),
+                                       modelled);
+      },
+      (run / kConfigFile).string());
   model->to(device);
   const auto file =
       checkpoint == CheckpointKind::best ? best_checkpoint(run) : run / kLastCheckpoint;

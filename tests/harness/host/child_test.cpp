@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 #include <pty.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include <thread>
 
 #include "tests/support/scratch.h"
+#include "tests/support/terminal.h"
 
 namespace lra::host {
 namespace {
@@ -49,13 +49,7 @@ TEST(Child, MayPrintToItsTerminalWhateverThatIsSetTo) {
     _exit(run_child({"-c", "echo printed"}, {.program = "sh"}).exit);
   }
   if (parent < 0) GTEST_SKIP() << "no terminal can be made here";
-  std::string text;
-  char buffer[256];
-  for (ssize_t count = 0; (count = read(terminal, buffer, sizeof buffer)) > 0;)
-    text.append(buffer, static_cast<size_t>(count));
-  close(terminal);
-  int status = 0;
-  waitpid(parent, &status, 0);
+  const auto [text, status] = read_terminal(terminal, parent);
   EXPECT_EQ(status, 0);
   EXPECT_EQ(text, "printed\r\n");
 }

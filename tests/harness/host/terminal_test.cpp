@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 #include <pty.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include "harness/host/progress.h"
 #include "results/print/table.h"
 #include "tests/harness/program.h"
+#include "tests/support/terminal.h"
 
 namespace lra {
 namespace {
@@ -28,13 +28,7 @@ std::string on_terminal(unsigned short columns, std::vector<std::string> words) 
     execv(LRA_PROGRAM, argv.data());
     _exit(127);
   }
-  std::string text;
-  char buffer[4096];
-  for (ssize_t count = 0; (count = read(terminal, buffer, sizeof buffer)) > 0;)
-    text.append(buffer, static_cast<size_t>(count));
-  close(terminal);
-  int status = 0;
-  waitpid(child, &status, 0);
+  auto [text, status] = read_terminal(terminal, child);
   EXPECT_EQ(status, 0) << text;
   std::erase(text, '\r');
   return text;
