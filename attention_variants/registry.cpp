@@ -174,6 +174,14 @@ std::string batch_coupling(const std::string& name, const json& options) {
   return first_in_effect(attention_entry(name).info.couples_batch, options);
 }
 
+std::string meant_attention(const std::string& name, json options) {
+  if (const auto file = options.find("file"); file != options.end() && file->is_string()) {
+    std::error_code none;
+    *file = std::filesystem::weakly_canonical(file->get<std::string>(), none).string();
+  }
+  return name + " " + options.dump();
+}
+
 std::string moving_in_causal_form(const std::string& name, const json& options) {
   return first_in_effect(attention_entry(name).info.moves_in_causal_form, options);
 }

@@ -204,17 +204,20 @@ void find_largest_batches(ProfilePlan& plan) {
   }
 }
 
-// Two names of one attention under the protocol would be measured against each other.
+// Two spellings of one attention would be measured against each other.
 void check_meant_once(const std::vector<ProfileCell>& cells) {
   std::map<std::string, std::string> names;  // by what is meant
   for (const ProfileCell& cell : cells) {
-    if (cell.scope != ProfileScope::model || cell.length != cells.front().length) continue;
-    const std::string name = cell.attention.text(), meant = config_of(cell).attention.text();
-    const auto [it, is_new] = names.try_emplace(meant, name);
+    if (cell.length != cells.front().length) continue;
+    const bool of_model = cell.scope == ProfileScope::model;
+    const AttentionSpec spec = of_model ? config_of(cell).attention : cell.attention;
+    const std::string name = cell.attention.text();
+    const auto [it, is_new] =
+        names.try_emplace(meant_attention(spec.name, effective_options(cell)), name);
     if (!is_new) {
-      throw UsageError(
-          fmt::format("--attentions: {} and {} are both {} under protocol {}: give one", it->second,
-                      name, meant, cell.protocol));
+      throw UsageError(fmt::format("--attentions: {} and {} are one attention{}: give one",
+                                   it->second, name,
+                                   of_model ? " under protocol " + cell.protocol : ""));
     }
   }
 }

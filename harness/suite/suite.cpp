@@ -226,15 +226,11 @@ void check_attentions(const Suite& suite) {
   std::map<std::string, std::string> known;  // what a cell trains, and how its attention was named
   for (const SuiteCell& cell : suite.cells) {
     const Config& config = cell.config;
-    json options = config.attention_options;
-    if (const auto file = options.find("file"); file != options.end() && file->is_string()) {
-      std::error_code none;
-      *file = fs::weakly_canonical(file->get<std::string>(), none).string();
-    }
     const std::string text = config.attention.text();
-    const auto [it, fresh] = known.emplace(
-        fmt::format("{} {} {} {}", config.task, config.seed, config.attention.name, options.dump()),
-        text);
+    const auto [it, fresh] =
+        known.emplace(fmt::format("{} {} {}", config.task, config.seed,
+                                  meant_attention(config.attention.name, config.attention_options)),
+                      text);
     if (!fresh) {
       throw UsageError(
           fmt::format("--attentions names one attention twice, as {} and as {}", it->second, text));

@@ -416,6 +416,14 @@ TEST_F(ProfileTest, RefusesWithOneLineThatHelps) {
               std::string::npos)
         << batch;
   }
+  for (const std::string scope : {"core", "model"}) {
+    const std::string twice = profile({"--attentions", "nystrom,nystrom[num_landmarks=64]",
+                                       "--scope", scope, "--lengths", "64"})
+                                  .err;
+    EXPECT_NE(twice.find("nystrom and nystrom[num_landmarks=64] are one attention"),
+              std::string::npos)
+        << twice;
+  }
   EXPECT_NE(profile({"--set", "model.layers=1", "--scope", "core"}).err.find("of --scope model"),
             std::string::npos);
   EXPECT_NE(

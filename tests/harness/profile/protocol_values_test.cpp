@@ -196,8 +196,9 @@ TEST_F(ProtocolValuesTest, AModelHasTheFormThatItsProtocolMeans) {
   };
   const ProgramResult both = measured("local,local_tay2020");
   EXPECT_EQ(both.status, 2);
-  EXPECT_NE(both.err.find("local and local_tay2020 are both local_tay2020 under protocol tay2020"),
-            std::string::npos)
+  EXPECT_NE(
+      both.err.find("local and local_tay2020 are one attention under protocol tay2020: give one"),
+      std::string::npos)
       << both.err;
   ASSERT_EQ(measured("local").status, 0);
   const std::vector<Profile> all = cells();
