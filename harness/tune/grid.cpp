@@ -14,6 +14,10 @@ namespace {
 
 constexpr const char* kForm = "key=value,value, as optimizer.lr=1e-4,3e-4";
 
+// What a cell's score is of: the best of how many looks at how many samples.
+constexpr const char* kScored[] = {"training.evaluate_every", "evaluation.select_after",
+                                   "evaluation.drop_last", "evaluation.batch"};
+
 // One word of --grid.
 struct Axis {
   std::string key;
@@ -36,6 +40,23 @@ void check_free(const std::string& word, const char* option) {
       option, key_of(word), kTested));
 }
 
+// `one`: "key=value", a point of the axis `key`.
+void check_comparable(const std::string& one, const std::string& key) {
+  if (word_sets(one, "training.objective")) {
+    throw UsageError(
+        fmt::format("--grid {}: accuracies of labels, hidden and next tokens do not compare; make "
+                    "a search of each objective, by --set",
+                    key));
+  }
+  for (const char* scored : kScored) {
+    if (!word_sets(one, scored)) continue;
+    throw UsageError(
+        fmt::format("--grid {}: the best of more evaluations, or of other samples, is no better "
+                    "recipe; give {} by --set, for all points alike",
+                    key, scored));
+  }
+}
+
 Axis axis_of(const std::string& word) {
   const size_t equals = word.find('=');
   if (equals == std::string::npos || equals == 0)
@@ -53,12 +74,7 @@ Axis axis_of(const std::string& word) {
     const std::string one = axis.key + "=" + (value.is_string() ? text : value.dump());
     check_setting(one, "--grid");
     check_free(one, "--grid");
-    if (word_sets(one, "training.objective"))
-      throw UsageError(
-          fmt::format("--grid {}: accuracies of labels, hidden and next tokens do not compare; "
-                      "make a search of "
-                      "each objective, by --set",
-                      axis.key));
+    check_comparable(one, axis.key);
     if (std::ranges::any_of(axis.words,
                             [&](const std::string& other) { return same_point({other}, {one}); }))
       throw UsageError(fmt::format("--grid {} names the value {} twice", axis.key, text));

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <numeric>
+#include <span>
 
 #include "results/analysis/paired.h"
 #include "results/statistics/hypothesis.h"
@@ -38,6 +40,37 @@ void test_ranks(const std::vector<double>& cell, const std::vector<double>& best
   }
   standing.test = "rank sum";
   standing.p = stats::rank_sum_p(cell, best);
+  std::vector<double> apart(cell.size() + best.size());
+  std::iota(apart.begin(), apart.end(), 0.0);
+  const std::span<const double> all = apart;
+  standing.least_p = stats::rank_sum_p(all.first(cell.size()), all.subspan(cell.size()));
+  standing.reason = fmt::format("ranks of {} seeds against {}", cell.size(), best.size());
+}
+
+// By Holm, over all tests of the table.
+void correct_for_many(std::vector<Standing>& all) {
+  std::vector<Standing*> tested;
+  std::vector<double> p;
+  for (Standing& standing : all) {
+    if (!standing.p) continue;
+    tested.push_back(&standing);
+    p.push_back(*standing.p);
+  }
+  const std::vector<double> adjusted = stats::holm(p);
+  for (size_t i = 0; i < tested.size(); ++i) {
+    Standing& standing = *tested[i];
+    standing.adjusted = adjusted[i];
+    standing.place =
+        adjusted[i] < kSignificance ? Standing::Place::below : Standing::Place::indistinguishable;
+    std::vector<double> at_best = p;
+    at_best[i] = standing.least_p.value_or(0);
+    if (stats::holm(at_best)[i] < kSignificance) {
+      standing.reason.clear();
+    } else {
+      standing.place = Standing::Place::untested;
+      standing.reason += fmt::format(" cannot tell among {} tests", tested.size());
+    }
+  }
 }
 
 void test(const AccuracyCell& cell, const AccuracyCell& best, Standing& standing) {
@@ -125,18 +158,7 @@ std::vector<Standing> standings(const AccuracyCells& cells) {
       all.push_back(std::move(standing));
     }
   }
-  std::vector<double> p;
-  for (const Standing& standing : all) {
-    if (standing.p) p.push_back(*standing.p);
-  }
-  const std::vector<double> adjusted = stats::holm(p);
-  size_t at = 0;
-  for (Standing& standing : all) {
-    if (!standing.p) continue;
-    standing.adjusted = adjusted[at++];
-    standing.place = *standing.adjusted < kSignificance ? Standing::Place::below
-                                                        : Standing::Place::indistinguishable;
-  }
+  correct_for_many(all);
   return all;
 }
 

@@ -32,13 +32,17 @@ struct Standing {
   enum class Place { best, indistinguishable, below, untested };
   std::string row, task;
   Place place = Place::untested;
-  std::string test;    // "McNemar", "Welch" or "rank sum"; "" of the best and the untested
+  // "McNemar", "Welch" or "rank sum"; "" of the best, and of the untested but for those of which
+  // ranks of so few seeds could say nothing among so many tests.
+  std::string test;
   std::string reason;  // why it is not tested
   // To the best, in percentage points; above 0 where seeds diverged, or none learned the task.
   // Absent where every seed diverged.
   std::optional<double> difference;
   std::optional<stats::Interval> ci95;  // of the difference
   std::optional<double> p, adjusted;    // by Holm, over the whole table
+  // Of a rank sum: the p of seeds of which all of one side are above all of the other.
+  std::optional<double> least_p;
 
   /// "best", "not distinguishable", "below the best", "not tested: no predictions"
   std::string text() const;
@@ -51,7 +55,8 @@ struct Standing {
 /// seeds on both sides by Welch's t test over them, with the sampling of the test set that they
 /// share (sampling_error()); where LearningTest::decides(), by the rank-sum test of enough seeds
 /// alone, in which a seed that diverged is below all. One with a higher mean is not tested, nor one
-/// with higher ranks. All p values of the table are one family.
+/// with higher ranks. All p values of the table are one family; a rank sum that could not have
+/// counted in it, whatever the seeds had done, leaves its row untested.
 std::vector<Standing> standings(const AccuracyCells& cells);
 
 }  // namespace lra

@@ -100,9 +100,9 @@ std::string coverage_text(int64_t processes) {
     case 1:
       return "; intervals of one process are of it alone, others may lie outside";
     case 2:
-      return "; intervals of two processes hold the true median in some 60 of 100 cases";
+      return "; intervals of two processes hold the true median in 53 to 62 of 100 cases";
     case 3:
-      return "; intervals of three processes hold the true median in some 83 of 100 cases";
+      return "; intervals of three processes hold the true median in 73 to 83 of 100 cases";
     default:
       return "";
   }

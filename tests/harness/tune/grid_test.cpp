@@ -72,6 +72,16 @@ TEST(TuneGrid, ObjectivesDoNotCompare) {
   EXPECT_NE(refused({R"(training={"objective":"masked"})"}).find(why), std::string::npos);
 }
 
+TEST(TuneGrid, PointsAreScoredAlike) {
+  const std::string why = "the best of more evaluations, or of other samples, is no better recipe";
+  EXPECT_NE(refused({"training.evaluate_every=1,8"}).find(why), std::string::npos);
+  EXPECT_NE(refused({R"(training={"evaluate_every":8})"}).find(why), std::string::npos);
+  EXPECT_NE(refused({"evaluation.select_after=0,1"}).find(why), std::string::npos);
+  EXPECT_NE(refused({"evaluation.drop_last=true,false"}).find(why), std::string::npos);
+  EXPECT_NE(refused({"evaluation.batch=7,8"}).find(why), std::string::npos);
+  EXPECT_EQ(refused({"training.steps=5,8"}, {"training.evaluate_every=1"}), "(no error)");
+}
+
 TEST(TuneGrid, RefusesASettingThatIsGivenTwice) {
   EXPECT_EQ(refused({"optimizer.lr=1e-4", "optimizer.lr=3e-4"}),
             "--grid gives optimizer.lr twice; write all of its values in one");

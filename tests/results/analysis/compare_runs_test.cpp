@@ -394,6 +394,13 @@ TEST(CompareRuns, SaysWhatIsLeftOutAndWhatIsNotThere) {
   const std::vector<Result> same{compared_run("standard", 100), compared_run("standard", 100)};
   EXPECT_TRUE(contains(notes_text(compare_runs(a, same)),
                        "left out: runs/standard/seed0/result.json repeats seed 0"));
+  // As many right of others is another result.
+  Result fewer = compared_run("standard", 100);
+  fewer.test->count /= 2;
+  fewer.test->accuracy *= 2;
+  const std::vector<Result> differ{compared_run("standard", 100), fewer};
+  EXPECT_TRUE(contains(notes_text(compare_runs(a, differ)),
+                       "WARNING: seed 0 ran more than once and came to 10.00 %"));
   EXPECT_TRUE(contains(notes, "no paired test: runs/nystrom/seed0/result.json has no predictions"))
       << notes;
   EXPECT_TRUE(contains(notes, "time and memory are not compared across machines or settings: "))

@@ -276,6 +276,29 @@ TEST(Standings, FewSeedsDoNotTellWhoLearnsATask) {
   EXPECT_EQ(of(mixed, "other").text(), "not distinguishable");
 }
 
+// 7 times 2/252 is more than 0.05, 7 times 2/924 is not.
+TEST(Standings, RanksThatCannotTellAmongSoManyTestsTestNothing) {
+  const auto others_of = [](int64_t seeds, int64_t count) {
+    std::vector<Result> runs = seeds_that_learned("best", seeds, seeds);
+    for (int64_t i = 0; i < count; ++i) {
+      const auto other = seeds_that_learned(fmt::format("other{}", i), 0, seeds);
+      runs.insert(runs.end(), other.begin(), other.end());
+    }
+    return runs;
+  };
+  const std::vector<Standing> all = standings_of(others_of(5, 7));
+  EXPECT_EQ(of(all, "other3").text(),
+            "not tested: ranks of 5 seeds against 5 cannot tell among 7 tests");
+  EXPECT_DOUBLE_EQ(*of(all, "other3").adjusted, 7 * 2.0 / 252);
+  EXPECT_TRUE(contains(notes_of(others_of(5, 7)), "not tested: other0 (ranks of 5"));
+  EXPECT_EQ(of(standings_of(others_of(5, 6)), "other3").place, Place::below);
+  EXPECT_EQ(of(standings_of(others_of(6, 7)), "other3").place, Place::below);
+  // Of one that could have counted, as others are clearer, no difference is found.
+  std::vector<Result> mixed = others_of(6, 6);
+  for (const Result& r : seeds_that_learned("mixed", 4, 6)) mixed.push_back(r);
+  EXPECT_EQ(of(standings_of(mixed), "mixed").text(), "not distinguishable");
+}
+
 TEST(Standings, SeedsThatAllLearnedAreComparedByTheirMeans) {
   const auto all = standings_of_both(seeds_that_learned("a", 3, 3), seeds_that_learned("b", 4, 4));
   EXPECT_EQ(of(all, "a").test, "Welch");
