@@ -31,6 +31,7 @@ struct AttentionContext {
   Kernels kernels = Kernels::fused;
   PaddedRows padded_rows = PaddedRows::zero;
   double dropout = 0;                               // of the model, for what asks for it
+  bool tied_dropout = false;                        // it drops channels of a sample whole
   bool bias = true;                                 // of the projections to q, k, v and back
   int64_t layer = 0;                                // its number in a model
   std::shared_ptr<SharedTensors> shared = nullptr;  // of one model; null: it stands alone
@@ -98,6 +99,9 @@ class Attention : public torch::nn::Module {
   /// Names of the tables that attend() draws from the seed for each shape it meets (hashes, random
   /// patterns) and that set_table() can put in their place.
   virtual std::vector<std::string> tables() const;
+
+  /// Whether AttentionContext::seed decides what those tables are.
+  virtual bool drawn_from_seed() const { return !tables().empty(); }
 
   /// Every later attend() uses this table; it throws Error where the shape does not fit q.
   virtual void set_table(const std::string& name, const torch::Tensor& table);

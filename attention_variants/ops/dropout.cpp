@@ -5,6 +5,8 @@
 #include <mutex>
 #include <utility>
 
+#include "attention_variants/ops/autocast.h"
+
 namespace lra::ops {
 namespace {
 
@@ -61,6 +63,15 @@ DrawnDropout draw_dropout(double p, bool training, int64_t count) {
 torch::Tensor philox_dropout_of_all(const torch::Tensor& x, double p, bool training) {
   const OfAllScope of_all;
   return philox_dropout(x, p, training);
+}
+
+torch::Tensor tied_dropout(const torch::Tensor& x, double p, bool training) {
+  if (!training || p == 0) return x;
+  // In float32 also for bfloat16: 1 / (1 - p) keeps its digits.
+  const auto options = x.options().dtype(wide_type(x.scalar_type())).requires_grad(false);
+  const torch::Tensor kept =
+      philox_dropout(torch::ones({x.size(0), 1, x.size(2)}, options), p, training);
+  return (x * kept).to(x.scalar_type());
 }
 
 SeedTape::SeedTape(torch::Device device)

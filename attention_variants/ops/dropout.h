@@ -109,6 +109,10 @@ class SeedTape {
   int64_t count_ = 0;
 };
 
+/// Of x [B,N,D] one draw for each channel of a sample, which is dropped at all of its positions or
+/// at none.
+torch::Tensor tied_dropout(const torch::Tensor& x, double p, bool training);
+
 /// The module of philox_dropout().
 class DropoutImpl : public torch::nn::Cloneable<DropoutImpl> {
  public:

@@ -102,8 +102,7 @@ class MegaAttention : public SequenceMixer {
     };
     const auto [valued, x] = apply(u, value_);
     const torch::Tensor averages =
-        ops::philox_dropout(torch::silu(moving_average(x) + x * omega_.to(x.scalar_type())),
-                            context_.dropout, is_training());
+        dropped(torch::silu(moving_average(x) + x * omega_.to(x.scalar_type())));
     const auto parts = apply(averages, mixed_).y[0].split_with_sizes({width, z, e, width}, -1);
     const torch::Tensor read = attend_chunks(torch::silu(parts[1]), torch::silu(valued[0]), mask);
     const torch::Tensor gated = read * torch::silu(parts[2]),
@@ -160,6 +159,11 @@ class MegaAttention : public SequenceMixer {
                                    .reshape({batch * chunks, chunk});
     const torch::Tensor read = attended(form(0), form(1), cut(values), keys);
     return read.reshape({batch, chunks * chunk, -1}).narrow(1, 0, length);
+  }
+
+  torch::Tensor dropped(const torch::Tensor& x) const {
+    return context_.tied_dropout ? ops::tied_dropout(x, context_.dropout, is_training())
+                                 : ops::philox_dropout(x, context_.dropout, is_training());
   }
 
   // q, k [C,1,c,z], v [C,1,c,E], keys [C,c]: of C chunks of c positions.

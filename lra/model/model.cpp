@@ -63,6 +63,7 @@ void Model::make_layers(const Config& config, int64_t length) {
                                    .kernels = kernels_,
                                    .padded_rows = o.padded_rows,
                                    .dropout = o.dropout,
+                                   .tied_dropout = o.dropout_kind == DropoutKind::tied,
                                    .bias = o.attention_bias,
                                    .layer = i,
                                    .shared = shared,

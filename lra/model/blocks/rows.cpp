@@ -63,14 +63,9 @@ torch::Tensor project(const BlockPass& pass, const torch::Tensor& x,
 }
 
 torch::Tensor drop(const ModelOptions& options, bool training, const torch::Tensor& x) {
-  if (options.dropout_kind == DropoutKind::plain || !training || options.dropout == 0)
-    return ops::philox_dropout(x, options.dropout, training);
-  // In float32 also for bfloat16: 1 / (1 - p) keeps its digits.
-  const auto type = ops::wide_type(x.scalar_type());
-  const torch::Tensor kept = ops::philox_dropout(
-      torch::ones({x.size(0), 1, x.size(2)}, x.options().dtype(type).requires_grad(false)),
-      options.dropout, training);
-  return (x * kept).to(x.scalar_type());
+  return options.dropout_kind == DropoutKind::tied
+             ? ops::tied_dropout(x, options.dropout, training)
+             : ops::philox_dropout(x, options.dropout, training);
 }
 
 torch::Tensor add_dropped(const BlockPass& pass, const torch::Tensor& x, const torch::Tensor& y) {

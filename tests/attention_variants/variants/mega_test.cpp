@@ -120,6 +120,31 @@ TEST(Mega, GivesABlockWhatItGates) {
   EXPECT_EQ((gate * in.mask.logical_not().unsqueeze(-1)).count_nonzero().item<int64_t>(), 0);
 }
 
+// What is dropped shows in the gate, as weights of one and no bias hand it the averages.
+TEST(Mega, DropsAChannelWholeWhereTheModelDoes) {
+  const torch::Tensor x = mixer_rows({9, 9}, 9).x, mask = torch::ones({2, 9}, torch::kBool);
+  const auto kept_of = [&](bool tied) {
+    const auto attention = make("mega[z=4,hidden=5]", torch::kDouble,
+                                {.width = kMixerWidth,
+                                 .heads = 1,
+                                 .head_dim = kMixerWidth,
+                                 .max_length = 64,
+                                 .seed = 3,
+                                 .dropout = 0.5,
+                                 .tied_dropout = tied});
+    const torch::NoGradGuard no_grad;
+    torch::Tensor weight = parameter(*attention, "mixed.weight");
+    weight.narrow(0, 0, kMixerWidth).copy_(torch::eye(kMixerWidth));
+    attention->train();
+    torch::manual_seed(5);
+    return attention->forward_gated(x, mask).gate != 0.5;  // [B,N,D]
+  };
+  const torch::Tensor tied = kept_of(true), plain = kept_of(false);
+  EXPECT_TRUE(torch::equal(tied, tied.narrow(1, 0, 1).expand_as(tied)));
+  EXPECT_TRUE(tied.any().item<bool>() && !tied.all().item<bool>());
+  EXPECT_FALSE(torch::equal(plain, plain.narrow(1, 0, 1).expand_as(plain)));
+}
+
 TEST(Mega, ChunksOfAllPositionsAreNone) {
   const auto whole = mixer("mega[z=4,hidden=5]"), chunked = mixer("mega[z=4,hidden=5,chunk=64]");
   const MixerRows in = mixer_rows({40, 13}, 40);
