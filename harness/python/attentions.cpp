@@ -31,7 +31,8 @@ void check_dropout(const AttentionSpec& attention, double dropout) {
 }
 
 Layer make_layer(const std::string& attention, int64_t dim, int64_t heads, int64_t head_dim,
-                 int64_t max_length, double dropout, bool bias, uint64_t seed, bool causal) {
+                 int64_t max_length, double dropout, bool bias, uint64_t seed, int64_t layer,
+                 bool causal) {
   const AttentionContext context = {.width = dim,
                                     .heads = heads,
                                     .head_dim = head_dim,
@@ -39,6 +40,7 @@ Layer make_layer(const std::string& attention, int64_t dim, int64_t heads, int64
                                     .seed = seed,
                                     .dropout = dropout,
                                     .bias = bias,
+                                    .layer = layer,
                                     .causal = causal};
   const AttentionSpec spec = parse_attention(attention);
   check_dropout(spec, dropout);
@@ -69,11 +71,12 @@ void bind_attentions(py::module_& module) {
   py::class_<Layer>(module, "Attention")
       .def(py::init(&make_layer), py::kw_only(), py::arg("attention"), py::arg("dim"),
            py::arg("heads"), py::arg("head_dim"), py::arg("max_length"), py::arg("dropout"),
-           py::arg("bias"), py::arg("seed"), py::arg("causal"), unlocked())
+           py::arg("bias"), py::arg("seed"), py::arg("layer"), py::arg("causal"), unlocked())
       .def("tensors", &Layer::tensors)
       .def("train", &Layer::train, unlocked())
       .def("options", [](const Layer& layer) { return layer.module->options().dump(); })
       .def("drawn_tables", [](const Layer& layer) { return layer.module->tables(); })
+      .def("drawn_from_seed", [](const Layer& layer) { return layer.module->drawn_from_seed(); })
       .def(
           "forward",
           [](Layer& layer, const torch::Tensor& x, const torch::Tensor& mask) {

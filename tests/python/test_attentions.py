@@ -154,6 +154,33 @@ class Attentions(unittest.TestCase):
         for name in ("linear", "performer", "linformer"):
             self.assertNotIn("_extra_state", self.made(name).state_dict(), name)
 
+    def test_tables_that_no_seed_decides_load_into_any_layer(self):
+        x, mask = inputs()
+        for name in (
+            "reformer_tay2020",
+            "bigbird[block=4,seed=7]",
+            "bigbird[block=4,random_blocks=0]",
+            "bigbird[block=4,random_blocks=1,random_range=16]",
+        ):
+            with self.subTest(name):
+                layer, other = (self.made(name, seed=seed).eval() for seed in (1, 2))
+                other.load_state_dict(layer.state_dict())
+                self.assertTrue(torch.equal(layer(x, mask), other(x, mask)))
+                before = {**layer.state_dict(), "_extra_state": torch.tensor(1)}  # of before
+                other.load_state_dict(before)
+
+    def test_a_published_pattern_is_of_the_layer(self):
+        x, mask = inputs()
+        name = "bigbird[block=2,random_blocks=1,random_range=16]"
+        outputs = []
+        for number in (0, 0, 1):
+            torch.manual_seed(1)
+            outputs.append(self.made(name, layer=number).eval()(x, mask))
+        self.assertTrue(torch.equal(outputs[0], outputs[1]))
+        self.assertFalse(torch.equal(outputs[0], outputs[2]))
+        with self.assertRaisesRegex(lra.UsageError, "layer should be at least 0, not -1"):
+            self.made(name, layer=-1)
+
     def test_a_subclass_refuses_another_seed_too(self):
         class Own(lra.Attention):
             pass

@@ -32,6 +32,7 @@ class Attention(NativeModule):
         dropout: float = 0.0,
         bias: bool = True,
         seed: int | None = None,
+        layer: int = 0,
         causal: bool = False,
     ) -> None:
         """As lra.attention()."""
@@ -41,6 +42,8 @@ class Attention(NativeModule):
                 raise _lra.UsageError(f"{argument} should be at least 1, not {size}")
         if not 0 <= dropout < 1:
             raise _lra.UsageError(f"dropout should be at least 0 and less than 1, not {dropout}")
+        if layer < 0:
+            raise _lra.UsageError(f"layer should be at least 0, not {layer}")
         if seed is None:
             seed = int(torch.randint(2**63 - 1, ()))
         check_seed(seed)
@@ -58,6 +61,7 @@ class Attention(NativeModule):
             dropout=dropout,
             bias=bias,
             seed=seed,
+            layer=layer,
             causal=causal,
         )
         with _modules.interrupts_told():
@@ -69,7 +73,7 @@ class Attention(NativeModule):
         self.name = name
         self._context = context
         # It draws tables beside its tensors: state_dict() holds the seed of them too.
-        self._seeded = self._native.drawn_tables() or "redraw" in self._modules
+        self._seeded = self._native.drawn_from_seed() or "redraw" in self._modules
 
     @property
     def options(self) -> dict[str, Any]:
@@ -93,7 +97,10 @@ class Attention(NativeModule):
     def attend(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """The attention without projections: q, k, v [B,H,N,d], mask [B,N] bool -> [B,H,N,d]."""
+        """The attention without projections: q, k, v [B,H,N,d], mask [B,N] bool -> [B,H,N,d].
+
+        reformer's keys are its queries: it reads no k, which gets no gradient.
+        """
         self._keep_tensors()
         self._check_capture(q)
         self._check_repeat()
@@ -151,7 +158,7 @@ class Attention(NativeModule):
         self._take_places(native)
         native.train(self.training)
         self._native_mode = self.training
-        self._seeded = native.drawn_tables() or "redraw" in self._modules
+        self._seeded = native.drawn_from_seed() or "redraw" in self._modules
 
     def _seed_key(self) -> str:
         """That of nn.Module's extra state, unless a subclass has one of its own."""
@@ -176,7 +183,8 @@ class Attention(NativeModule):
         super()._load_from_state_dict(
             state_dict, prefix, local, strict, missing, unexpected, errors
         )
-        if has_seed and key in unexpected:
+        # Earlier dicts hold the seed of every layer with tables.
+        if (has_seed or self._native.drawn_tables()) and key in unexpected:
             unexpected.remove(key)
 
 
@@ -206,6 +214,7 @@ def attention(
     dropout: float = 0.0,
     bias: bool = True,
     seed: int | None = None,
+    layer: int = 0,
     causal: bool = False,
 ) -> Attention:
     """A layer of the attention that `name` names, as "nystrom[num_landmarks=64]".
@@ -216,8 +225,9 @@ def attention(
     there are some. seed: of random projections, hashes, patterns and Linformer's tables;
     without it they differ from layer to layer, by torch's global generator, from which the weights
     are drawn. Of attentions that draw tables besides (reformer, bigbird, skyformer, performer that
-    redraws) state_dict() holds it, and a layer of another seed refuses to load that. causal: no position
-    reads later ones; an error of attentions without such a form. Raises lra.UsageError on an unknown
+    redraws) state_dict() holds it, and a layer of another seed refuses to load that. layer: its number
+    in a model, from which `bigbird[random_range=...]` draws in the place of the seed, as published.
+    causal: no position reads later ones; an error of attentions without such a form. Raises lra.UsageError on an unknown
     name or option, and on a number out of range.
     """
     if not isinstance(name, str):
@@ -234,6 +244,7 @@ def attention(
         dropout=dropout,
         bias=bias,
         seed=seed,
+        layer=layer,
         causal=causal,
     )
 
