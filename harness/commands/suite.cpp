@@ -183,18 +183,34 @@ suite::SlurmOptions slurm_of(const SuiteOptions& options) {
   return asked;
 }
 
-// The cells that have not ended, of --only where it is given. Throws UsageError where it leaves
-// nothing to submit.
-std::vector<size_t> cells_to_submit(const SuiteOptions& options, const suite::Suite& suite) {
-  std::vector<size_t> cells = suite::open_cells(suite, options.timeout);
-  if (options.command->count("--only") == 0) return cells;
-  const std::vector<size_t> only = parse_cells(options.only, suite.cells.size());
-  std::erase_if(cells, [&](size_t cell) { return std::ranges::count(only, cell) == 0; });
-  if (cells.empty()) {
-    throw UsageError("--only " + options.only +
-                     ": all of these cells have ended; name others, or leave it out");
+struct Submission {
+  std::vector<size_t> cells;
+  std::set<std::string> queued;  // jobs of earlier submissions that are in the queue
+};
+
+// The cells that have neither ended nor a job in the queue, of --only where it is given. Throws
+// where that leaves nothing to submit.
+Submission to_submit(const SuiteOptions& options, const suite::Suite& suite) {
+  Submission all{.cells = suite::open_cells(suite, options.timeout), .queued = {}};
+  if (options.command->count("--only") > 0) {
+    const std::vector<size_t> only = parse_cells(options.only, suite.cells.size());
+    std::erase_if(all.cells, [&](size_t cell) { return std::ranges::count(only, cell) == 0; });
+    if (all.cells.empty()) {
+      throw UsageError("--only " + options.only +
+                       ": all of these cells have ended; name others, or leave it out");
+    }
   }
-  return cells;
+  std::string trouble;
+  const auto queue = suite::queued_cells(suite.request.out, trouble);
+  if (!trouble.empty()) host::say(trouble + ", so that cells that have a job may get a second one");
+  for (const auto& [cell, job] : queue) all.queued.insert(job.job);
+  const size_t queued = std::erase_if(all.cells, [&](size_t cell) { return queue.contains(cell); });
+  const std::string see = fmt::format("lra suite status --out {}", suite.request.out.string());
+  if (queued > 0 && all.cells.empty())
+    throw Error("every cell that has not ended has a job in the queue: " + see);
+  if (queued > 0)
+    host::say(fmt::format("{} cells have jobs in the queue and are left out: {}", queued, see));
+  return all;
 }
 
 void submit_suite(const SuiteOptions& options) {
@@ -233,7 +249,7 @@ void submit_suite(const SuiteOptions& options) {
     const suite::Suite suite = exists ? suite::join_suite(planned) : planned;
     suite::check_threads(suite, threads_given);
     for (const suite::SlurmScript& script :
-         suite::slurm_scripts(suite, cells_to_submit(options, suite), asked, program))
+         suite::slurm_scripts(suite, to_submit(options, suite).cells, asked, program))
       fmt::print("# {}\n{}\n", script.path.string(), script.text);
     return;
   }
@@ -241,10 +257,10 @@ void submit_suite(const SuiteOptions& options) {
   const int64_t at_a_time =
       cluster.array_limit > 0 ? cluster.array_limit : std::ssize(planned.cells);
   work_on(opened_suite(options, planned, threads_given, at_a_time), [&](const suite::Suite& suite) {
-    const std::vector<size_t> cells = cells_to_submit(options, suite);
+    const Submission all = to_submit(options, suite);
     const std::vector<std::string> jobs =
-        suite::submit(suite, suite::slurm_scripts(suite, cells, asked, program));
-    fmt::print("{} cells to run, in job{} {}\n", cells.size(), jobs.size() == 1 ? "" : "s",
+        suite::submit(suite, suite::slurm_scripts(suite, all.cells, asked, program), all.queued);
+    fmt::print("{} cells to run, in job{} {}\n", all.cells.size(), jobs.size() == 1 ? "" : "s",
                fmt::join(jobs, ", "));
     host::say(fmt::format("lra suite status --out {} shows where they stand",
                           suite.request.out.string()));

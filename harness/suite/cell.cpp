@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <utility>
 
 #include "attention_variants/base/append_file.h"
 #include "attention_variants/base/files.h"
 #include "harness/host/runtime.h"
+#include "harness/training/checkpoint.h"
 #include "harness/training/result.h"
 #include "harness/training/run_folder.h"
 #include "harness/training/train_setup.h"
@@ -134,7 +136,10 @@ void append_try(const fs::path& run, Attempt one) {
   one.pid = getpid();
   RecordWriter writer;
   attempt_fields(writer, one);
-  AppendFile(run / kTriesFile).append(json_line(writer.object) + '\n');
+  const fs::path file = run / kTriesFile;
+  const std::string before = fs::exists(file) ? read_file(file) : "";
+  const bool torn = !before.empty() && !before.ends_with('\n');  // by a crash
+  AppendFile(file).append((torn ? "\n" : "") + json_line(writer.object) + '\n');
 }
 
 namespace {
@@ -175,6 +180,21 @@ double attempt_seconds(const fs::path& run) {
   return seconds;
 }
 
+namespace {
+
+// Of a run that has not ended: by its log, which has not every step, or its last checkpoint.
+int64_t steps_done(const fs::path& run) {
+  const fs::path log = run / kMetricsFile, last = run / kLastCheckpoint;
+  const int64_t logged = fs::is_regular_file(log) ? read_log_tail(log).step : 0;
+  try {
+    return fs::exists(last) ? std::max(logged, read_checkpoint(last).at.step) : logged;
+  } catch (const std::runtime_error&) {  // which the next try will name
+    return logged;
+  }
+}
+
+}  // namespace
+
 void record_failure(const SuiteCell& cell, const fs::path& data, const std::string& device,
                     int64_t threads, Status status, const std::string& reason) {
   const PreparedData prepared = open_run_data(data, cell.config, /*check_hashes=*/false);
@@ -187,9 +207,7 @@ void record_failure(const SuiteCell& cell, const fs::path& data, const std::stri
   result.training.threads = threads;
   if (const double seconds = attempt_seconds(cell.run); seconds > 0)
     result.training.seconds = seconds;
-  const fs::path log = cell.run / kMetricsFile;
-  const int64_t step = fs::is_regular_file(log) ? read_log_tail(log).step : 0;
-  if (step > 0) result.steps = step;
+  if (const int64_t step = steps_done(cell.run); step > 0) result.steps = step;
   write_json(cell.run / kResultFile, make_result(result), Links::replace);
 }
 

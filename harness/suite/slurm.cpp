@@ -164,7 +164,8 @@ std::vector<SlurmScript> slurm_scripts(const Suite& suite, const std::vector<siz
   return scripts;
 }
 
-std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScript>& scripts) {
+std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScript>& scripts,
+                                const std::set<std::string>& queued) {
   const fs::path folder = suite.request.out / "slurm";
   fs::create_directories(folder);
   const fs::path file = folder / kJobsFile;
@@ -177,8 +178,10 @@ std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScrip
     const bool report = script.path.filename() == kReportScript;
     write_file(script.path, script.text, Links::replace);
     std::vector<std::string> words = {"--parsable"};
-    if (report && !ids.empty())
-      words.push_back(fmt::format("--dependency=afterany:{}", fmt::join(ids, ":")));
+    std::vector<std::string> awaited(queued.begin(), queued.end());
+    awaited.insert(awaited.end(), ids.begin(), ids.end());
+    if (report && !awaited.empty())
+      words.push_back(fmt::format("--dependency=afterany:{}", fmt::join(awaited, ":")));
     words.push_back(script.path.string());
     const host::ChildStatus ended =
         host::run_child(words, {.capture = true, .program = "sbatch", .to_its_end = true});
@@ -242,8 +245,8 @@ SlurmJobs parse_slurm_jobs(const json& value) {
   return jobs;
 }
 
-std::map<size_t, std::string> queue_of(const SlurmJobs& jobs, const std::string& squeue) {
-  std::map<size_t, std::string> queue;
+std::map<size_t, QueuedCell> queue_of(const SlurmJobs& jobs, const std::string& squeue) {
+  std::map<size_t, QueuedCell> queue;
   std::istringstream in(squeue);
   for (std::string line; std::getline(in, line);) {
     std::vector<std::string> fields;
@@ -260,43 +263,53 @@ std::map<size_t, std::string> queue_of(const SlurmJobs& jobs, const std::string&
       if (array.job != fields[0].substr(0, underscore)) continue;
       const size_t cell = static_cast<size_t>(array.first) + std::stoul(index);
       const bool placed = fields.size() > 3 && !fields[3].empty();
-      queue[cell] = fields[1] + (placed                ? " on " + fields[3]
-                                 : fields[2] != "None" ? " (" + fields[2] + ")"
-                                                       : "");
+      queue[cell] = {.job = array.job,
+                     .text = fields[1] + (placed                ? " on " + fields[3]
+                                          : fields[2] != "None" ? " (" + fields[2] + ")"
+                                                                : "")};
     }
   }
   return queue;
 }
 
-std::string add_queue(SuiteStatus& status) {
-  const fs::path file = status.out / "slurm" / kJobsFile;
-  if (!fs::exists(file)) return "";
+std::map<size_t, QueuedCell> queued_cells(const fs::path& out, std::string& trouble) {
+  const fs::path file = out / "slurm" / kJobsFile;
+  if (!fs::exists(file)) return {};
   const json value = read_json(file);
   SlurmJobs jobs;
   try {
     jobs = parse_slurm_jobs(value);
   } catch (const std::runtime_error&) {
-    return file.string() + " is not what lra suite submit writes; the queue is left out";
+    trouble = file.string() + " is not what lra suite submit writes; the queue is left out";
+    return {};
   }
   std::vector<std::string> ids;
   for (const SlurmJobs::Array& array : jobs.arrays) ids.push_back(array.job);
-  if (ids.empty()) return "";
+  if (ids.empty()) return {};
   // Job numbers that have left the queue are an error where they are asked for, so all are listed.
   const host::ChildStatus ended =
       host::run_child({"--noheader", "--array", "--format=%i|%T|%r|%N"},
                       {.timeout = 20, .capture = true, .program = "squeue"});
-  if (ended.exit == host::kNotFound)
-    return "there is no squeue here: what the queue says of the cells is left out";
+  if (ended.exit == host::kNotFound) {
+    trouble = "there is no squeue here: what the queue says of the cells is left out";
+    return {};
+  }
   if (ended.exit != 0 || ended.signal != 0) {
     const std::string said = host::last_line(ended.err);
-    return "squeue: " + (said.empty() ? "no answer within 20 seconds" : said);
+    trouble = "squeue: " + (said.empty() ? "no answer within 20 seconds" : said);
+    return {};
   }
-  for (const auto& [cell, text] : queue_of(jobs, ended.out)) {
+  return queue_of(jobs, ended.out);
+}
+
+std::string add_queue(SuiteStatus& status) {
+  std::string trouble;
+  for (const auto& [cell, queued] : queued_cells(status.out, trouble)) {
     for (CellStatus& of : status.cells) {
-      if (of.index == cell) of.queue = text;
+      if (of.index == cell) of.queue = queued.text;
     }
   }
-  return "";
+  return trouble;
 }
 
 }  // namespace lra::suite

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,9 +42,11 @@ std::vector<SlurmScript> slurm_scripts(const Suite& suite, const std::vector<siz
 
 /// Writes the scripts, submits them (the last job to begin when all others have ended) and writes
 /// OUT/slurm/jobs.json with the jobs' numbers, behind those of earlier submissions; returns them.
+/// The last job waits for `queued` too, jobs of earlier submissions.
 /// Throws Error with what sbatch said, and then cancels what it had submitted; host::Interrupted
 /// after Ctrl-C, once the job under way is submitted and kept.
-std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScript>& scripts);
+std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScript>& scripts,
+                                const std::set<std::string>& queued = {});
 
 /// Removes what submit() writes in OUT/slurm.
 void remove_scripts(const std::filesystem::path& out);
@@ -60,12 +64,20 @@ json make_slurm_jobs(const SlurmJobs& jobs);
 /// Throws std::runtime_error that says what is wrong.
 SlurmJobs parse_slurm_jobs(const json& value);
 
-/// Cell -> what squeue says of its job ("PENDING (Resources)", "RUNNING on node7"), from squeue's
-/// lines "ARRAYJOB_TASK|STATE|REASON|NODES".
-std::map<size_t, std::string> queue_of(const SlurmJobs& jobs, const std::string& squeue);
+/// A cell's job in the queue.
+struct QueuedCell {
+  std::string job;   // of the array
+  std::string text;  // "PENDING (Resources)", "RUNNING on node7"
+};
 
-/// Fills `queue` of the cells of a suite that was submitted. Returns a line that says why nothing
-/// could be asked, "" where all is well or nothing was submitted.
+/// By cell, from squeue's lines "ARRAYJOB_TASK|STATE|REASON|NODES".
+std::map<size_t, QueuedCell> queue_of(const SlurmJobs& jobs, const std::string& squeue);
+
+/// What squeue says of the cells of a suite that was submitted. `trouble`: why nothing could be
+/// asked, "" where all is well or nothing was submitted.
+std::map<size_t, QueuedCell> queued_cells(const std::filesystem::path& out, std::string& trouble);
+
+/// Fills `queue` of the cells of a suite; returns the `trouble` of queued_cells().
 std::string add_queue(SuiteStatus& status);
 
 }  // namespace lra::suite

@@ -142,10 +142,11 @@ double predicted_hours(const Suite& suite, const std::vector<Prediction>& predic
                       suite.cells[i].label()));
     }
     if (predictions[i].second_alone) {
-      throw Error(
-          fmt::format("--max-hours: nothing is known of the pretraining of {} here, which no probe "
-                      "measures; run one such cell first, or run without --max-hours",
-                      suite.cells[i].label()));
+      throw Error(fmt::format(
+          "--max-hours: nothing is known of the pretraining of {} here, which no probe "
+          "measures; run one such cell elsewhere and name its folder by --records, or run "
+          "without --max-hours",
+          suite.cells[i].label()));
     }
     seconds.push_back(*predictions[i].seconds);
   }

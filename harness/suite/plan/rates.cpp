@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "attention_variants/base/files.h"
 #include "harness/host/runtime.h"
@@ -147,6 +148,14 @@ RateRecords::RateRecords(const Suite& of, const std::vector<fs::path>& paths)
   };
   own = find_records(existing({of.request.out / "runs", of.request.out / kProbeFile}));
   others = find_records(existing(paths));
+  for (Records* all : {&own, &others}) {
+    std::vector<fs::path> firsts;
+    for (const Result& result : all->results) {
+      const fs::path first = fs::path(result.path).parent_path() / kPretrainingFolder;
+      if (result.pretrained) firsts.push_back(first / kResultFile);
+    }
+    std::ranges::move(find_records(existing(firsts)).results, std::back_inserter(all->results));
+  }
 }
 
 int64_t pass_batch(const Settings& s) {

@@ -23,7 +23,8 @@ struct Rates {
 
 /// What rates are read from.
 struct RateRecords {
-  /// Reads what OUT holds of runs and probes, and the folders and files `others`.
+  /// Reads what OUT holds of runs and probes, and the folders and files `others`; of runs that had
+  /// one before them, both.
   RateRecords(const Suite& suite, const std::vector<std::filesystem::path>& others);
 
   const Suite& suite;

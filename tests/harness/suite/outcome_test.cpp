@@ -5,6 +5,7 @@
 
 #include <csignal>
 
+#include "attention_variants/base/append_file.h"
 #include "attention_variants/base/files.h"
 #include "harness/suite/cell.h"
 #include "harness/suite/job.h"
@@ -120,6 +121,14 @@ TEST(SuiteOutcome, WhatDidNotFitBesideOthersIsTriedAloneAgain) {
       << "its reason would be lost";
   append_try(scratch.path(), {.sharing = 2, .seconds = 60, .ended = "oom"});
   EXPECT_EQ(left(2), 0u) << "it had as much";
+}
+
+TEST(SuiteOutcome, ALineThatACrashCutLosesNoTryBehindIt) {
+  const Scratch scratch;
+  append_try(scratch.path(), {.seconds = 20});
+  AppendFile(scratch.path() / kTriesFile).append("{\"begin\":");
+  append_try(scratch.path(), {.seconds = 40});
+  EXPECT_EQ(attempt_seconds(scratch.path()), 60);
 }
 
 // Or a cell that is killed again and again in its pretraining would never get further.

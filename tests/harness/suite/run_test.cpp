@@ -7,6 +7,7 @@
 #include "harness/suite/job.h"
 #include "harness/suite/status.h"
 #include "harness/suite/suite_file.h"
+#include "harness/training/checkpoint.h"
 #include "tests/harness/suite/fixture.h"
 
 namespace lra::suite {
@@ -348,7 +349,9 @@ TEST_F(SuiteRunTest, ACellHasItsTime) {
   EXPECT_GT(record["steps"], 0);
   EXPECT_EQ(record["training"]["threads"], 1);
   EXPECT_GE(record["training"]["seconds"], 5.0);
-  EXPECT_TRUE(fs::exists(run("s", "standard") / kLastCheckpoint)) << "it was asked to stop first";
+  const fs::path last = run("s", "standard") / kLastCheckpoint;
+  ASSERT_TRUE(fs::exists(last)) << "it was asked to stop first";
+  EXPECT_EQ(record["steps"], read_checkpoint(last).at.step) << "also those that no line is of";
   const SuiteStatus status = suite_status(out("s"));
   EXPECT_LT(status.steps_done, status.steps / 2) << "the next call takes it again";
   EXPECT_GE(attempt_seconds(run("s", "standard")), 5);

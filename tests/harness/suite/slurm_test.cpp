@@ -129,11 +129,21 @@ TEST_F(SuiteSlurmTest, SubmitsArraysAndAReportThatFollowsThem) {
   const ProgramResult table = run_program({"suite", "status", "--out", out("s").string()});
   EXPECT_TRUE(has(table.out, "PENDING (Resources)")) << table.out;
 
-  // What has ended is not submitted again.
+  // What is in the queue, or has ended, is not submitted again.
+  const std::vector<std::string> again = {"suite",    "submit", "--slurm",        "--dry-run",
+                                          "--resume", "--out",  out("s").string()};
+  expect_refusal(again, 1,
+                 "every cell that has not ended has a job in the queue: lra suite status");
+  OwnPath::write(bin_ / "squeue", "#!/bin/sh\necho '1_0|RUNNING|None|node7'\n");
+  const ProgramResult other = run_program(again);
+  EXPECT_TRUE(has(other.out, "#SBATCH --array=1\n")) << other.out;
+  EXPECT_TRUE(has(other.err, "1 cells have jobs in the queue and are left out")) << other.err;
+  OwnPath::write(bin_ / "squeue", "#!/bin/sh\nexit 1\n");
+  EXPECT_TRUE(has(run_program(again).err, "cells that have a job may get a second one"));
+  OwnPath::write(bin_ / "squeue", "#!/bin/sh\n");
   ASSERT_EQ(run_program({"suite", "--out", out("s").string(), "--resume", "--only", "0"}).status,
             0);
-  const ProgramResult rest = run_program(
-      {"suite", "submit", "--slurm", "--dry-run", "--resume", "--out", out("s").string()});
+  const ProgramResult rest = run_program(again);
   EXPECT_TRUE(has(rest.out, "#SBATCH --array=1\n")) << rest.out;
 
   // And what was submitted before is remembered.
@@ -145,11 +155,18 @@ TEST_F(SuiteSlurmTest, SubmitsArraysAndAReportThatFollowsThem) {
   ASSERT_EQ(arrays.size(), 2u);
   EXPECT_EQ(arrays[0]["job"], "1");
   EXPECT_EQ(arrays[1]["job"], "3");
+
+  // The report waits for what is in the queue, too.
+  OwnPath::write(bin_ / "squeue", "#!/bin/sh\necho '1_0|COMPLETING|None|node7'\n");
+  ASSERT_EQ(
+      run_program({"suite", "submit", "--slurm", "--resume", "--out", out("s").string()}).status,
+      0);
+  EXPECT_TRUE(has(read_file(asked), "--dependency=afterany:1:4 ")) << read_file(asked);
   OwnPath::write(bin_ / "sbatch", "#!/bin/sh\necho 'no partition' >&2\nexit 1\n");
   EXPECT_EQ(
       run_program({"suite", "submit", "--slurm", "--resume", "--out", out("s").string()}).status,
       1);
-  EXPECT_EQ(read_json(folder / "jobs.json")["arrays"], arrays);
+  EXPECT_EQ(read_json(folder / "jobs.json")["arrays"].size(), 3u);
 }
 
 TEST_F(SuiteSlurmTest, TakesTheCellsTriesAndThreadsThatItIsGiven) {
@@ -255,7 +272,8 @@ TEST_F(SuiteSlurmTest, ManyCellsAreSeveralArrays) {
   const auto queue =
       queue_of(jobs, "7_499|RUNNING|None|n1\nhalf a line\n7_x|PENDING|None|\n8|R|N|");
   ASSERT_EQ(queue.size(), 1u);
-  EXPECT_EQ(queue.at(2499), "RUNNING on n1");
+  EXPECT_EQ(queue.at(2499).text, "RUNNING on n1");
+  EXPECT_EQ(queue.at(2499).job, "7");
 }
 
 }  // namespace

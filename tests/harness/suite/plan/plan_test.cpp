@@ -248,6 +248,16 @@ TEST_F(SuitePlanTest, HoldsThePretrainingOfACell) {
   EXPECT_EQ(cells[1]["from"], "seed 0 of this suite");
   EXPECT_GT(cells[1]["seconds"].get<double>(), 6) << "3 s before the first step of each run";
   EXPECT_EQ(cells[1]["seconds_left"], cells[1]["seconds"]);
+  const std::vector<std::string> elsewhere = {"--records", (out("s") / "runs").string()};
+  const json other = plan("u", with(two, elsewhere))["cells"][0];
+  EXPECT_EQ(other["from"].get<std::string>().find("without its pretraining"), std::string::npos)
+      << other;
+  EXPECT_GT(other["seconds"].get<double>(), 6) << "both runs";
+  auto apart = words("u", "standard");
+  apart.insert(apart.begin() + 1, "plan");
+  const ProgramResult cut_apart =
+      run_program(with(with(with(apart, two), elsewhere), {"--max-hours", "1"}));
+  EXPECT_EQ(cut_apart.status, 0) << cut_apart.err;
 }
 
 TEST(SuiteCut, CutsThePretrainingAlike) {
