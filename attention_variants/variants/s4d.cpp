@@ -110,7 +110,10 @@ class S4DAttention : public SequenceMixer {
     b_ = add("b", state_space::parts_of(repeated(start.b)));
     c_ = add("c", torch::randn({two_sided_ ? 2 : 1, width, half, 2}) * std::numbers::sqrt2 / 2);
     const torch::Tensor step = state_space::log_uniform({width}, options.dt_min, options.dt_max);
-    step_ = add("dt", options.dt == StepForm::exp ? step.log() : step.expm1().log());
+    // Of softplus: from 40 on its inverse is the step itself, to the last digit.
+    step_ = add("dt", options.dt == StepForm::exp
+                          ? step.log()
+                          : torch::where(step > 40, step, step.clamp_max(40).expm1().log()));
     skip_ = add("skip", torch::randn({width}));
   }
 

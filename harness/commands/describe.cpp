@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "attention_variants/base/fields.h"
@@ -215,8 +216,11 @@ void add_own_values(const Protocol& protocol, const std::vector<std::string>& ke
     std::map<std::string, std::vector<std::string>> tasks;  // by "linformer 0.003"
     for (const auto& [name, value] : protocol.tasks.items()) {
       const std::string of_task = value_of(write_fields(task_settings(protocol, name)), key);
-      const json parts = attention_settings(protocol, name);
-      for (const auto& [attention, part] : parts.items()) {
+      std::set<std::string> attentions;
+      for (const json& own : {protocol.attention_settings, attention_settings(protocol, name)}) {
+        for (const auto& [attention, part] : own.items()) attentions.insert(attention);
+      }
+      for (const std::string& attention : attentions) {
         const std::string own =
             value_of(write_fields(task_settings(protocol, name, attention)), key);
         if (own != of_task) tasks[attention + " " + own].push_back(name);

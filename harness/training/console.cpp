@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
+#include "attention_variants/base/json_text.h"
 #include "harness/host/progress.h"
 #include "harness/processes/processes.h"
 #include "harness/training/result.h"
@@ -48,6 +51,20 @@ void say_start(const TrainRequest& request, const PreparedData& data, const Lear
   if (settings.evaluation.dev != DevSplit::dev) {
     host::say("evaluation.dev is \"" + to_string(settings.evaluation.dev) +
               "\": that split chooses the checkpoint, and dev is trained on");
+  }
+}
+
+void say_pretraining(const Config& first, const Config& run) {
+  host::say(fmt::format("pretraining first: {} steps ({}), then the run's {}",
+                        first.settings.training.steps, first.settings.training.objective,
+                        run.settings.training.steps));
+  for (const std::string& key : run.overridden) {
+    const std::string own = "pretraining." + key;
+    if (!run.settings.pretraining.contains(dotted_pointer(key)) ||
+        std::ranges::count(run.overridden, own) > 0)
+      continue;
+    host::say(fmt::format("{} is of the run alone; of its pretraining the protocol has {}={}", key,
+                          own, run.settings.pretraining.at(dotted_pointer(key)).dump()));
   }
 }
 

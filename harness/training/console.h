@@ -13,6 +13,10 @@ namespace lra {
 
 void say_start(const TrainRequest& request, const PreparedData& data, const Learner& learner);
 
+/// Of a run that its pretraining comes before: how long both are, and which settings that somebody
+/// gave the run the pretraining has values of its own for.
+void say_pretraining(const Config& first, const Config& run);
+
 /// What a run that starts now took from another.
 void say_origin(const PretrainingRecord& origin);
 

@@ -285,6 +285,7 @@ Status train(const TrainRequest& request) {
   }
   first.run = second.init_from;
   if (!first.event_files.empty()) first.event_files /= kPretrainingFolder;
+  say_pretraining(first.config, request.config);
   const Status status = train_run(first);
   if (status == Status::ok) return train_run(second);
   on_rank_zero(request.processes, [&] { write_failure(request, first.run); });

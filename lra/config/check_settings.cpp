@@ -146,13 +146,19 @@ std::vector<Read> reads_of_model(const ModelOptions& m) {
   const bool of_batch = m.norm_kind == NormKind::batch, pixels = m.encoder != Encoding::embedding,
              gated = m.block == BlockKind::s4 || m.block == BlockKind::s5,
              gelu_head = m.head == Head::gelu || m.head == Head::mega,
-             gelu_block = gated || (m.block == BlockKind::transformer && m.feed_forward > 0);
+             gelu_block = gated || (m.block == BlockKind::transformer && m.feed_forward > 0),
+             linear_layers = gated ? m.block == BlockKind::s4 || m.gate != Gate::activation
+                                   : m.feed_forward > 0,
+             starts_linear = m.init == Init::mega || m.init == Init::lecun;
   const std::string is_pixels = "model.encoder is linear or real";
   return {{"model.gate", m.block == BlockKind::s5, "model.block is s5"},
           {"model.feed_forward", !gated, "model.block is transformer or mega"},
           {"model.gelu", gelu_block || gelu_head,
            "model.block is s4, s5 or transformer with a feed-forward block, or model.head gelu "
            "or mega"},
+          {"model.init", !starts_linear || linear_layers || m.head != Head::tied,
+           "a block has linear layers beside its attention, or model.head is not tied; only flax "
+           "starts an attention's projections"},
           {"model.dropout_kind", m.dropout > 0, "model.dropout is more than 0"},
           {"model.embedding_sd", !pixels, "model.encoder is embedding"},
           {"model.position_sd", m.positions == Positions::learned, "model.positions is learned"},
@@ -211,6 +217,10 @@ std::vector<Read> reads_of_training(const Settings& s) {
            "training.objective is masked"}};
 }
 
+std::vector<Read> reads_of_dtype(ops::Dtype dtype) {
+  return {{"model.attention_dtype", dtype == ops::Dtype::bfloat16, "--dtype is bfloat16"}};
+}
+
 std::vector<Read> reads_of_attention(const std::string& attention) {
   std::vector<std::string> uniform;
   for (const auto& entries : {attention_entries(), released_forms()}) {
@@ -250,6 +260,7 @@ void check_read(const Config& config) {
   check(reads_of_model(config.settings.model), "leave it out, or set both");
   check(reads_of_padding(config.settings), "leave it out");
   check(reads_of_training(config.settings), "leave it out, or set both");
+  check(reads_of_dtype(config.dtype), "leave it out");
   check(reads_of_attention(config.attention.name), "leave it out");
   check(reads_of_labels(config), "leave it out");
 }

@@ -134,6 +134,9 @@ TEST(S4D, StepsAndOutputsStartAsPublished) {
   EXPECT_GE(step.min().item<double>(), 0.01 * (1 - 1e-6));
   EXPECT_LE(step.max().item<double>(), 0.02 * (1 + 1e-6));
   const auto softplus = mixer("s4d[dt=softplus,dt_min=0.01,dt_max=0.02]");
+  const auto long_steps = mixer("s4d[dt=softplus,dt_min=999,dt_max=1000]");
+  EXPECT_GE(torch::softplus(parameter(*long_steps, "dt")).min().item<double>(), 999 * (1 - 1e-4));
+  EXPECT_LE(torch::softplus(parameter(*long_steps, "dt")).max().item<double>(), 1000 * (1 + 1e-4));
   const torch::Tensor stored = parameter(*softplus, "dt");
   EXPECT_GE(torch::softplus(stored).min().item<double>(), 0.01 * (1 - 1e-4));
   EXPECT_LE(torch::softplus(stored).max().item<double>(), 0.02 * (1 + 1e-4));

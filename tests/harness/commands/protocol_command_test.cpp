@@ -171,6 +171,10 @@ TEST(ProtocolCommandTest, ExplainsASetting) {
   EXPECT_NE(line_of(output_of({"protocol", "show", "tay2020", "training"}), "training.batch"), "");
   expect_refusal({"protocol", "show", "lra-strict", "training.step"}, 2,
                  "did you mean 'training.steps'?");
+  // Of attentions as the protocol has them on one task, and on all.
+  const std::string mask = output_of({"protocol", "show", "tay2020", "input.mask"});
+  EXPECT_NE(mask.find("input.mask: linear none on listops, text, "), mask.npos) << mask;
+  EXPECT_NE(mask.find("input.mask: reformer none on listops, "), mask.npos) << mask;
   // A setting is told of all tasks and attentions, and in words alone.
   for (const Words& more :
        {Words{"--task", "listops"}, Words{"--attention", "standard"}, Words{"--words"}}) {

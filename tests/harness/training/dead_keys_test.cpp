@@ -455,6 +455,20 @@ TEST_F(UnreadSettings, AreRefused) {
   }
   EXPECT_EQ(dead, std::set<std::string>{});
   EXPECT_TRUE(refused_.contains("model.gate") && refused_.contains("model.pair"));
+  const auto refusal = [](const std::string& name, const std::vector<std::string>& sets) {
+    return error_text([&] {
+      make_config(load_protocol(name), name == "recall" ? "mqar" : "listops",
+                  parse_attention("standard"), sets, 0, "float32");
+    });
+  };
+  for (const std::string init : {"mega", "lecun"})
+    EXPECT_NE(refusal("recall", {"model.init=" + init}).find("model.init has an effect only where"),
+              std::string::npos);
+  EXPECT_EQ(refusal("recall", {"model.init=flax"}), "(no error)");
+  EXPECT_EQ(refusal("lra-strict", {"model.init=lecun"}), "(no error)");
+  EXPECT_NE(refusal("lra-strict", {"model.attention_dtype=float32"})
+                .find("model.attention_dtype has an effect only where --dtype is bfloat16"),
+            std::string::npos);
 }
 
 }  // namespace

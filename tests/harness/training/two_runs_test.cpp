@@ -66,6 +66,28 @@ TEST_F(TwoRunsTest, KilledInEitherTheyEndTheSame) {
   EXPECT_EQ(read_file(run("cut") / kResultFile), before);
 }
 
+TEST_F(TwoRunsTest, SayHowLongBothAreAndWhatOneOfThemAloneHas) {
+  const fs::path own = scratch_.path() / "own.json";
+  write_file(own, json{{"schema", "lra.protocol/1"},
+                       {"extends", "lra-strict"},
+                       {"name", "own"},
+                       {"settings", {{"pretraining", {{"training", {{"steps", 7}}}}}}}}
+                      .dump());
+  std::vector<std::string> all = words("said", "standard", /*steps=*/6);
+  all.insert(all.end(), {"--protocol", own.string()});
+  const ProgramResult said = run_program(all);
+  EXPECT_NE(said.err.find("pretraining first: 7 steps (masked), then the run's 6\n"),
+            std::string::npos)
+      << said.err;
+  const std::string line =
+      "training.steps is of the run alone; of its pretraining the protocol has "
+      "pretraining.training.steps=7\n";
+  EXPECT_NE(said.err.find(line), std::string::npos) << said.err;
+  EXPECT_EQ(said.err.find("training.batch is of the run alone"), std::string::npos) << said.err;
+  // Given by both, there is nothing to say.
+  EXPECT_EQ(run_program(two("both")).err.find("of the run alone"), std::string::npos);
+}
+
 TEST_F(TwoRunsTest, AFolderThatHoldsARunIsLeftAlone) {
   ASSERT_EQ(run_program(words("plain", "standard")).status, 0);
   const std::string before = read_file(run("plain") / kResultFile);
