@@ -112,6 +112,7 @@ std::string coverage_text(int64_t processes) {
 std::string method_note(const ProfileGroup& group) {
   std::set<std::string> texts;
   std::set<int64_t> processes;
+  int64_t cut = 0;  // cells of fewer
   for (const auto& [name, cells] : group.rows) {
     for (const auto& [length, p] : cells) {
       if (!p->package.empty() || p->status != Status::ok) continue;
@@ -123,13 +124,18 @@ std::string method_note(const ProfileGroup& group) {
                                m.contains("pinned") && !m["pinned"].is_null()
                                    ? "threads pinned to processors " + json_line(m["pinned"])
                                    : "threads not pinned"));
-      if (m["passes"].is_number_integer()) processes.insert(m["passes"].get<int64_t>());
+      if (!m["passes"].is_number_integer()) continue;
+      const auto wanted = m["passes"].get<int64_t>();
+      const int64_t taken = p->time->passes.empty() ? wanted : std::ssize(p->time->passes);
+      processes.insert(std::min(wanted, taken));
+      cut += taken < wanted ? 1 : 0;
     }
   }
   if (texts.empty()) return "";
   std::string text = texts.size() == 1
                          ? *texts.begin()
                          : fmt::format("not all measured alike: {}", fmt::join(texts, "; or "));
+  if (cut > 0) text += fmt::format("; {} cell{} of fewer", cut, cut == 1 ? "" : "s");
   for (const int64_t count : processes) text += coverage_text(count);
   return text;
 }

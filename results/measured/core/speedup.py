@@ -1,7 +1,7 @@
 """How many times faster than the fastest package, from the records beside this file.
 
-With --peak also how many times were possible: if the attention's products, counted as three times as many with their gradients, ran at that rate and
-nothing else took time.
+`~`: one of the two cells is noisy, or of means one of all. With --peak also how many times were possible: if the attention's products, counted as
+three times as many with their gradients, ran at that rate and nothing else took time.
 """
 
 import argparse
@@ -19,6 +19,10 @@ MACHINE = "" if options.machine is None else f"-{options.machine}"
 
 def geometric_mean(values):
     return math.exp(sum(math.log(value) for value in values) / len(values))
+
+
+def marked(value, noisy):
+    return f"{'~' if noisy else ''}{value:.1f}"
 
 
 print("| attention | mode | times as fast as the fastest package, 512 to 8192 | geometric mean | of its memory |", end="")
@@ -39,15 +43,16 @@ for mode in ["inference", "training"]:
 for (name, mode), lengths in sorted(cells.items()):
     if not all(packages for _, packages in lengths.values()):
         continue
-    times, shares, possible = [], [], []
+    times, shares, possible, noisy = [], [], [], []
     for own, packages in (lengths[length] for length in sorted(lengths)):
         fastest = min(packages, key=lambda cell: cell["time_ms"]["median"])
         times.append(fastest["time_ms"]["median"] / own[0]["time_ms"]["median"])
+        noisy.append(any(cell.get("noisy") for cell in (fastest, own[0])))
         shares.append(own[0]["memory_mib"]["peak"] / fastest["memory_mib"]["peak"])
         if options.peak:
             gflop = own[0]["flops"] * (3 if mode == "training" else 1) / 1e9
             possible.append(fastest["time_ms"]["median"] / 1e3 * options.peak / gflop)
-    row = [name, mode, ", ".join(f"{time:.1f}" for time in times), f"{geometric_mean(times):.1f}", f"{min(shares):.2f} to {max(shares):.2f}"]
+    row = [name, mode, ", ".join(map(marked, times, noisy)), marked(geometric_mean(times), any(noisy)), f"{min(shares):.2f} to {max(shares):.2f}"]
     if options.peak:
         row += [", ".join(f"{time:.1f}" for time in possible), f"{geometric_mean(possible):.1f}"]
     print(f"| {' | '.join(row)} |")

@@ -61,6 +61,24 @@ TEST(MemoryTimeTable, SaysInHowManyProcessesACellWasMeasured) {
   }
 }
 
+TEST(MemoryTimeTable, SaysHowManyProcessesThereWereNotHowManyWereAskedFor) {
+  std::vector<Profile> profiles = table1_shaped();
+  for (Profile& p : profiles) {
+    p.method = {{"passes", 3}, {"seconds", 1.0}};
+    if (p.time) p.time->passes.resize(3);
+  }
+  const auto text = [&] { return to_text(memory_time_tables(profiles)[0]); };
+  EXPECT_FALSE(contains(text(), "of fewer")) << text();
+  profiles[0].time->passes.resize(1);
+  EXPECT_TRUE(contains(text(), "; 1 cell of fewer; intervals of one process are of it alone"))
+      << text();
+  for (Profile& p : profiles) {
+    if (p.time) p.time->passes.resize(1);
+  }
+  EXPECT_TRUE(contains(text(), "; 4 cells of fewer; intervals of one process")) << text();
+  EXPECT_FALSE(contains(text(), "of 100 cases")) << text();
+}
+
 TEST(MemoryTimeTable, SaysWhereCellsWereNotMeasuredAlike) {
   std::vector<Profile> profiles = table1_shaped();
   for (Profile& p : profiles) p.method = {{"passes", 3}, {"seconds", 1.0}};
