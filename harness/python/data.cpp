@@ -73,7 +73,9 @@ constexpr uint64_t kFresh = 0x5bd1e9955bd1e995;
 void prepare(const std::string& task_name, const std::string& out, uint64_t seed, int64_t count,
              const std::map<std::string, int64_t>& numbers, const std::string& difficulty) {
   const auto check = [](const std::string& name, int64_t value) {
-    if (value < 1) throw UsageError(fmt::format("{} should be at least 1, not {}", name, value));
+    const int64_t least = name == "min_length" ? 0 : 1;  // lengths lie above it
+    if (value < least)
+      throw UsageError(fmt::format("{} should be at least {}, not {}", name, least, value));
   };
   check("count", count);
   for (const auto& [name, value] : numbers) check(name, value);

@@ -9,6 +9,7 @@
 #include "attention_variants/base/fields.h"
 #include "attention_variants/base/file_errors.h"
 #include "harness/host/folder_lock.h"
+#include "harness/host/memory.h"
 #include "harness/host/progress.h"
 #include "harness/host/signals.h"
 
@@ -215,10 +216,14 @@ bool prepare_data(const std::string& name, PrepareOptions options) {
     progress->update(done);
   };
   options.stop = &host::stop_requested();
+  if (options.memory == 0) options.memory = host::default_memory_limit();
   try {
     chosen.prepare(options);
   } catch (const UsageError&) {
     throw;
+  } catch (const std::bad_alloc&) {
+    throw Error(fmt::format(
+        "memory ran out in preparing {}; a smaller --train, --dev or --test take less", name));
   } catch (const Error& error) {
     if (host::stop_requested()) throw host::Interrupted(error.what());
     throw;

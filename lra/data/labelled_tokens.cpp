@@ -49,7 +49,7 @@ void write_labelled(const PrepareOptions& options, Manifest manifest, const json
 
   const int64_t total = std::accumulate(counts.begin(), counts.end(), int64_t{0});
   const int64_t tokens = tokens_of(counts, draw);
-  check_memory(tokens * static_cast<int64_t>(sizeof(uint16_t) + sizeof(int32_t)),
+  check_memory(options, tokens * static_cast<int64_t>(sizeof(uint16_t) + sizeof(int32_t)),
                fmt::format("{} samples of about {} tokens", total, tokens / total));
   int64_t done = 0;
   std::map<std::string, SplitWriter> splits;

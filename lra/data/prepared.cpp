@@ -108,6 +108,13 @@ PreparedData::PreparedData(const fs::path& directory, const std::string& task, b
       throw Error(path.string() + " holds " + std::to_string(split.size()) +
                   " samples, but its manifest says " + std::to_string(file.count));
     }
+    if (split.has_position_labels() != manifest_.position_labels) {
+      const auto text = [](bool at_positions) {
+        return at_positions ? "labels at positions" : "a label a sample";
+      };
+      throw Error(fmt::format("{} has {}, but its manifest says {}", path.string(),
+                              text(split.has_position_labels()), text(manifest_.position_labels)));
+    }
     splits_[name] = split;
   }
 }

@@ -77,13 +77,14 @@ void check_rows(int64_t rows, int64_t limit, const std::string& where, const std
   }
 }
 
-void check_memory(int64_t bytes, const std::string& what) {
-  const int64_t memory = sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE);
+void check_memory(const PrepareOptions& options, int64_t bytes, const std::string& what) {
+  const int64_t memory =
+      options.memory > 0 ? options.memory : sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE);
   if (bytes <= memory) return;
   throw UsageError(
-      fmt::format("{} take {} GiB, more than this machine's {}; give a smaller --train, --dev or "
-                  "--test",
-                  what, (bytes >> 30) + 1, memory >> 30));
+      fmt::format("{} take {} GiB of memory, more than the {:.3g} that there are; give a smaller "
+                  "--train, --dev or --test",
+                  what, (bytes >> 30) + 1, static_cast<double>(memory) / (1 << 30)));
 }
 
 std::vector<std::string> notes_of_copies(const std::map<std::string, SplitWriter>& splits) {

@@ -32,9 +32,9 @@ std::array<int64_t, 3> split_counts(const PrepareOptions& options,
 /// Throws Error where a file gave no row or, with `limit` not negative, fewer than that.
 void check_rows(int64_t rows, int64_t limit, const std::string& where, const std::string& split);
 
-/// Throws UsageError where that many bytes of `what`, "100 images", are more than the machine's
-/// memory, in which they wait for their file: better refused than killed after hours.
-void check_memory(int64_t bytes, const std::string& what);
+/// Throws UsageError where that many bytes of `what`, "100 images", are more than the memory of
+/// `options`, in which they wait for their file: better refused than killed after hours.
+void check_memory(const PrepareOptions& options, int64_t bytes, const std::string& what);
 
 /// How many samples of dev and test stand in another split too, as the manifest says it; empty
 /// where none does.

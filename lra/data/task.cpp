@@ -115,12 +115,23 @@ std::vector<std::vector<uint16_t>> sample_of_line(const Task& task, std::string_
 }
 
 void check_samples(const PreparedData& data) {
-  const Task& of = task(data.manifest().task);
+  const Manifest& manifest = data.manifest();
+  const Task& of = task(manifest.task);
+  for (const char* name : kSplits) {
+    const auto asked = manifest.options.find(name);
+    const int64_t count = data.split(name).size();
+    if (asked != manifest.options.end() && *asked != count)
+      throw Error(
+          fmt::format("{}: its manifest has {} samples of {} in its options, and there "
+                      "are {}",
+                      of.name, asked->dump(), name, count));
+  }
   if (!of.image && !of.check_sample) return;
   const Split& first = data.split(kSplits[0]);
-  const int64_t pixels = first.size() > 0 ? first.length(0) : 0;
+  // Pathfinder's may be of any size; CIFAR-10's are of one.
+  const int64_t pixels = of.coloured ? of.length : first.size() > 0 ? first.length(0) : 0;
   const auto side = static_cast<int64_t>(std::sqrt(static_cast<double>(pixels)));
-  const int64_t wanted = data.manifest().options.value("resolution", side);
+  const int64_t wanted = manifest.options.value("resolution", side);
   for (const char* name : kSplits) {
     const Split& split = data.split(name);
     for (int64_t i = 0; i < split.size(); ++i) {

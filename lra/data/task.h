@@ -29,6 +29,7 @@ struct PrepareOptions {
   json settings = json::object();            // of the task's own generator, by name
   bool synthetic = false;                    // a labelled stand-in for data that cannot be obtained
   int64_t threads = 0;                       // 0 = all cores; the result does not depend on it
+  int64_t memory = 0;                        // bytes that may be had; 0 = all of the machine's
   /// Called now and then with (done, total, what); may be empty.
   std::function<void(int64_t, int64_t, const std::string&)> progress;
   /// Set by Ctrl-C: preparation stops with an Error and leaves nothing behind. May be null.
@@ -90,7 +91,8 @@ PreparedData open_data(const std::filesystem::path& directory, const std::string
                        OpenedSplits opened = OpenedSplits::all);
 
 /// Holds every sample of opened data against its task: Task::check_sample, and images square and of
-/// one size, `resolution` where the manifest has it. Throws Error that names split and sample.
+/// the task's size, or of `resolution` where the manifest has it; and the manifest's counts against
+/// them. Throws Error that names split and sample.
 void check_samples(const PreparedData& data);
 
 /// The ids of each sequence of a sample that somebody wrote as one line, with a tab between the

@@ -97,6 +97,12 @@ class Data(unittest.TestCase):
         batch = short.collate([short[i] for i in range(8)])
         self.assertEqual(batch.tokens.shape, (8, 20))
 
+    def test_lengths_lie_above_min_length(self):
+        made = lra.generate("listops", 4, seed=5, min_length=0, max_length=30)
+        self.assertEqual(len(made), 4)
+        with self.assertRaisesRegex(lra.UsageError, "min_length should be at least 0, not -1"):
+            lra.generate("listops", 4, min_length=-1)
+
     def test_copies_have_what_was_set(self):
         """As what workers of a DataLoader get that are spawned."""
         made = lra.generate("listops", 4, seed=1, min_length=10, max_length=60)

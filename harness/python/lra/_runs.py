@@ -106,7 +106,8 @@ class Run:
     def dataset(self, split: str = "test") -> Dataset:
         """A split of the data that it was trained on, read, cut, padded and hidden as by the run.
 
-        "dev" is the split that chose the checkpoint: of a run with evaluation.dev test, test.
+        "dev" is the split that chose the checkpoint: of a run with evaluation.dev test, test. "train"
+        is that split alone, although such a run trains on the data's own dev, too.
         """
         settings = self.config["input"]
         if split == "dev":

@@ -100,8 +100,9 @@ void prepare_listops(const PrepareOptions& options) {
   if (already_prepared(options.out, manifest)) return;
   // Of two bytes a token, in vectors that double; lengths lie a third of the way up on average.
   const int64_t tokens = tree.min_length + (tree.max_length - tree.min_length) / 3;
-  check_memory(total * tokens * 4, fmt::format("{} expressions of {} to {} tokens", total,
-                                               tree.min_length + 1, tree.max_length - 1));
+  check_memory(options, total * tokens * 4,
+               fmt::format("{} expressions of {} to {} tokens", total, tree.min_length + 1,
+                           tree.max_length - 1));
 
   std::map<std::string, SplitWriter> splits;
   const std::vector<uint8_t> split = splits_of(counts, drawn, options.seed);

@@ -107,7 +107,7 @@ void write_tsv(const PreparedData& data, const fs::path& out) {
   if (const std::string trouble = make_folders(out); !trouble.empty())
     throw Error("cannot write " + out.string() + ": " + trouble);
   for (const auto& [name, file_name] : kFiles) {
-    if (fs::exists(out / file_name))
+    if (fs::exists(fs::symlink_status(out / file_name, none)))  // a link that leads nowhere, too
       throw Error((out / file_name).string() +
                   " is there already; remove it, or choose another --out");
   }

@@ -71,7 +71,7 @@ void prepare(const PrepareOptions& options, const Kind& kind) {
   manifest.options["seed"] = options.seed;
   for (size_t i = 0; i < 3; ++i) manifest.options[kSplits[i]] = counts[i];
   if (already_prepared(options.out, manifest)) return;
-  check_memory(generator.count * resolution * resolution,
+  check_memory(options, generator.count * resolution * resolution,
                fmt::format("{} images of {} x {} pixels", generator.count, resolution, resolution));
 
   std::map<std::string, SplitWriter> splits;

@@ -55,6 +55,11 @@ TEST_F(DataCommand, PrepareVerifyShowExportImport) {
   expect_text(
       lra_data({"export", dir_, "--out", tsv}), 1,
       tsv + "/listops/basic_train.tsv is there already; remove it, or choose another --out");
+  fs::create_directories(tsv + "3/listops");
+  fs::create_symlink("nowhere", tsv + "3/listops/basic_val.tsv");
+  expect_text(lra_data({"export", dir_ + "/listops", "--out", tsv + "3"}), 1,
+              tsv + "3/listops/basic_val.tsv is there already");
+  EXPECT_FALSE(fs::exists(tsv + "3/listops/nowhere"));
   const ProgramResult both = lra_data({"export", dir_, "--out", tsv + "2"});
   expect_text(both, 0, tsv + "2/listops\n");
   expect_text(both, 0, "task 'mqar' has no public file format to export to, not written\n");
@@ -126,6 +131,31 @@ TEST_F(DataCommand, VerifyNamesTheDamagedFile) {
   write_file(train, bytes);
   expect_text(lra_data({"verify", dir_}), 1, train.string() + " has SHA-256 ");
   expect_text(prepare(), 1, train.string() + " has SHA-256 ");
+}
+
+TEST_F(DataCommand, VerifyHoldsTheManifestToTheSplits) {
+  prepare();
+  const fs::path folder = fs::path(dir_) / "listops", manifest = folder / "manifest.json";
+  const json good = read_json(manifest);
+  json other = good;
+  other["options"]["train"] = 999;
+  write_json(manifest, other);
+  expect_text(lra_data({"verify", dir_}), 1,
+              "its manifest has 999 samples of train in its options, and there are 40");
+  write_json(manifest, good);
+  expect_text(lra_data({"verify", dir_}), 0, "fingerprint ");
+  // Labels of another kind, whose hash is right.
+  ASSERT_EQ(lra_data({"prepare", "selective_copying", "--out", dir_, "--train", "40", "--dev", "2",
+                      "--test", "2"})
+                .status,
+            0);
+  const fs::path train = folder / "train.safetensors";
+  fs::copy_file(fs::path(dir_) / "selective_copying" / "train.safetensors", train,
+                fs::copy_options::overwrite_existing);
+  const std::string refused =
+      train.string() + " has labels at positions, but its manifest says a label a sample";
+  expect_text(lra_data({"show", dir_ + "/listops"}), 1, refused);
+  expect_text(lra_data({"verify", dir_ + "/listops"}), 1, train.string() + " has SHA-256 ");
 }
 
 // It names each that is damaged, and passes over what is not ours.

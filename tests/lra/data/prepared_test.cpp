@@ -8,7 +8,6 @@
 #include <csignal>
 
 #include "attention_variants/base/files.h"
-#include "lra/data/reading.h"
 #include "lra/data/task.h"
 #include "lra/formats/safetensors.h"
 #include "tests/support/scratch.h"
@@ -122,6 +121,8 @@ TEST_F(Prepared, SamplesAreHeldAgainstTheirTask) {
             "pathfinder: sample 0 of train: the image should have 2 x 2 pixels, not 7");
   EXPECT_EQ(error_of("pathfinder", 256, 2, nine, 0, {{"resolution", 32}}),
             "pathfinder: sample 0 of train: the image should have 32 x 32 pixels, not 9");
+  EXPECT_EQ(error_of("image", 256, 10, nine, 0),
+            "image: sample 0 of train: the image should have 32 x 32 pixels, not 9");
 }
 
 TEST_F(Prepared, TheTestSplitCanBeLeftUnopened) {
@@ -246,13 +247,6 @@ TEST(SplitWriterTest, EqualSamplesHaveOneHashInEitherWidth) {
   wide.label(0);
   EXPECT_EQ(narrow.hashes()[0], wide.hashes()[0]);
   EXPECT_NE(wide.hashes()[0], wide.hashes()[1]);
-}
-
-TEST(Memory, WhatCannotFitIsRefused) {
-  EXPECT_NO_THROW(check_memory(1 << 20, "some"));
-  EXPECT_TRUE(error_text([] {
-                check_memory(int64_t{1} << 60, "9 samples of 7 tokens");
-              }).starts_with("9 samples of 7 tokens take 1073741825 GiB, more than this machine"));
 }
 
 TEST_F(Prepared, TheFingerprintIsOfTheHashesInOrder) {
