@@ -100,8 +100,9 @@ class Attention : public torch::nn::Module {
   /// patterns) and that set_table() can put in their place.
   virtual std::vector<std::string> tables() const;
 
-  /// Whether AttentionContext::seed decides what those tables are.
+  /// Whether AttentionContext::seed, or its layer, decides what those tables are.
   virtual bool drawn_from_seed() const { return !tables().empty(); }
+  virtual bool drawn_from_layer() const { return false; }
 
   /// Every later attend() uses this table; it throws Error where the shape does not fit q.
   virtual void set_table(const std::string& name, const torch::Tensor& table);

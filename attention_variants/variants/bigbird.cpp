@@ -105,6 +105,9 @@ class BigbirdAttention : public ProjectedAttention {
   bool drawn_from_seed() const override {
     return options_.random_blocks > 0 && options_.random_range == 0 && options_.seed < 0;
   }
+  bool drawn_from_layer() const override {
+    return options_.random_blocks > 0 && options_.random_range > 0 && options_.seed < 0;
+  }
 
   /// random_blocks [H,N/b,r], integers: the blocks that each block sees beside those it always
   /// does, -1 for none. Rows of the first and last block are not read. A block listed twice, or

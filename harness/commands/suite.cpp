@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <thread>
 
 #include "harness/commands/commands.h"
@@ -188,8 +189,8 @@ struct Submission {
   std::set<std::string> queued;  // jobs of earlier submissions that are in the queue
 };
 
-// The cells that have neither ended nor a job in the queue, of --only where it is given. Throws
-// where that leaves nothing to submit.
+// The cells that have neither ended nor a job in the queue, of --only where it is given. Where none
+// is left the last job is alone; throws where that is in the queue, too, or not asked for.
 Submission to_submit(const SuiteOptions& options, const suite::Suite& suite) {
   Submission all{.cells = suite::open_cells(suite, options.timeout), .queued = {}};
   if (options.command->count("--only") > 0) {
@@ -200,16 +201,20 @@ Submission to_submit(const SuiteOptions& options, const suite::Suite& suite) {
                        ": all of these cells have ended; name others, or leave it out");
     }
   }
-  std::string trouble;
-  const auto queue = suite::queued_cells(suite.request.out, trouble);
-  if (!trouble.empty()) host::say(trouble + ", so that cells that have a job may get a second one");
-  for (const auto& [cell, job] : queue) all.queued.insert(job.job);
-  const size_t queued = std::erase_if(all.cells, [&](size_t cell) { return queue.contains(cell); });
+  const suite::SlurmQueue queue = suite::queue_of(suite.request.out);
+  if (!queue.trouble.empty())
+    host::say(queue.trouble + ", so that cells that have a job may get a second one");
+  for (const auto& [cell, job] : queue.cells) all.queued.insert(job.job);
+  const size_t queued =
+      std::erase_if(all.cells, [&](size_t cell) { return queue.cells.contains(cell); });
+  if (queued == 0) return all;
   const std::string see = fmt::format("lra suite status --out {}", suite.request.out.string());
-  if (queued > 0 && all.cells.empty())
-    throw Error("every cell that has not ended has a job in the queue: " + see);
-  if (queued > 0)
-    host::say(fmt::format("{} cells have jobs in the queue and are left out: {}", queued, see));
+  if (all.cells.empty() && options.command->count("--only") > 0)
+    throw Error("--only " + options.only + ": these cells have jobs in the queue already: " + see);
+  if (all.cells.empty() && queue.report)
+    throw Error("all that is left of the suite has jobs in the queue already: " + see);
+  host::say(fmt::format("{} cell{} left out, with jobs in the queue already: {}", queued,
+                        queued == 1 ? " is" : "s are", see));
   return all;
 }
 

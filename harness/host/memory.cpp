@@ -147,9 +147,13 @@ std::optional<DeviceMemory> device_memory(torch::Device device) {
 
 void set_cpu_memory_limit(int64_t bytes) { g_limit.store(bytes); }
 
-int64_t default_memory_limit(const std::filesystem::path& root) {
+int64_t free_memory(const std::filesystem::path& root) {
   const int64_t available = number_after(root / "proc/meminfo", "MemAvailable:").value_or(0) * 1024;
-  return std::min(available, control_groups_left(root)) / 5 * 4;
+  return std::min(available, control_groups_left(root));
+}
+
+int64_t default_memory_limit(const std::filesystem::path& root) {
+  return free_memory(root) / 5 * 4;
 }
 
 int64_t default_memory_limit(torch::Device device) {

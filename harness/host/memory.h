@@ -47,8 +47,11 @@ class CpuMemoryLimit {
   CpuMemoryLimit& operator=(const CpuMemoryLimit&) = delete;
 };
 
-/// 80 % of what the machine, and every control group that this process is in (of a container, or a
-/// job of Slurm), has free now, in bytes. `root` is where /proc and /sys are.
+/// What the machine, and every control group that this process is in (of a container, or a job of
+/// Slurm), has free now, in bytes. `root` is where /proc and /sys are.
+int64_t free_memory(const std::filesystem::path& root = "/");
+
+/// 80 % of that.
 int64_t default_memory_limit(const std::filesystem::path& root = "/");
 
 /// The same of a device's own memory; 0 where this LibTorch cannot tell. Of a GPU it takes what a

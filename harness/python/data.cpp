@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <pybind11/stl.h>
 
+#include "harness/host/memory.h"
 #include "harness/python/bindings.h"
 #include "lra/data/task.h"
 
@@ -79,7 +80,12 @@ void prepare(const std::string& task_name, const std::string& out, uint64_t seed
   };
   check("count", count);
   for (const auto& [name, value] : numbers) check(name, value);
-  PrepareOptions options = {.out = out, .seed = seed ^ kFresh, .train = count, .dev = 1, .test = 1};
+  PrepareOptions options = {.out = out,
+                            .seed = seed ^ kFresh,
+                            .train = count,
+                            .dev = 1,
+                            .test = 1,
+                            .memory = host::free_memory()};
   const std::map<std::string, int64_t*> known = {{"min_length", &options.min_length},
                                                  {"max_length", &options.max_length},
                                                  {"resolution", &options.resolution}};

@@ -188,7 +188,7 @@ int64_t steps_done(const fs::path& run) {
   const int64_t logged = fs::is_regular_file(log) ? read_log_tail(log).step : 0;
   try {
     return fs::exists(last) ? std::max(logged, read_checkpoint(last).at.step) : logged;
-  } catch (const std::runtime_error&) {  // which the next try will name
+  } catch (const std::exception&) {  // which the next try will name
     return logged;
   }
 }

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <new>
 
 #include "attention_variants/base/fields.h"
 #include "attention_variants/base/file_errors.h"
@@ -216,7 +217,7 @@ bool prepare_data(const std::string& name, PrepareOptions options) {
     progress->update(done);
   };
   options.stop = &host::stop_requested();
-  if (options.memory == 0) options.memory = host::default_memory_limit();
+  if (options.memory == 0) options.memory = host::free_memory();
   try {
     chosen.prepare(options);
   } catch (const UsageError&) {

@@ -6,9 +6,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/registry.h"
 #include "harness/host/folder_lock.h"
 #include "harness/host/progress.h"
 #include "harness/host/shell.h"
@@ -25,11 +27,20 @@ namespace {
 namespace fs = std::filesystem;
 
 // As they are named; one whose file is no more what its runs trained, by the file that they keep.
+// Two that differ by what the protocol gives one of them are one without a protocol.
 std::vector<std::string> measured_attentions(const SuiteRequest& request) {
+  const bool by_itself = request.budget.profile.scope != ProfileScope::model;
+  std::set<std::string> meant;
   std::vector<std::string> names;
   for (AttentionSpec attention : request.attentions) {
     const fs::path kept = request.kept(attention);
     if (!kept.empty()) attention.options["file"] = kept.string();
+    if (by_itself && !meant
+                          .insert(meant_attention(
+                              attention.name,
+                              attention_entry(attention.name).effective_options(attention.options)))
+                          .second)
+      continue;
     if (kept.string().find_first_of(",[]") == std::string::npos) {
       names.push_back(attention.text());
     } else {  // the path would part the names of a list

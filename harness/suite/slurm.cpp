@@ -245,14 +245,15 @@ SlurmJobs parse_slurm_jobs(const json& value) {
   return jobs;
 }
 
-std::map<size_t, QueuedCell> queue_of(const SlurmJobs& jobs, const std::string& squeue) {
-  std::map<size_t, QueuedCell> queue;
+SlurmQueue queue_of(const SlurmJobs& jobs, const std::string& squeue) {
+  SlurmQueue queue;
   std::istringstream in(squeue);
   for (std::string line; std::getline(in, line);) {
     std::vector<std::string> fields;
     std::istringstream parts(line);
     for (std::string part; std::getline(parts, part, '|');) fields.push_back(part);
     if (fields.size() < 3) continue;
+    queue.report |= !jobs.report.empty() && fields[0] == jobs.report;
     const size_t underscore = fields[0].find('_');
     if (underscore == std::string::npos) continue;
     const std::string index = fields[0].substr(underscore + 1);
@@ -263,16 +264,21 @@ std::map<size_t, QueuedCell> queue_of(const SlurmJobs& jobs, const std::string& 
       if (array.job != fields[0].substr(0, underscore)) continue;
       const size_t cell = static_cast<size_t>(array.first) + std::stoul(index);
       const bool placed = fields.size() > 3 && !fields[3].empty();
-      queue[cell] = {.job = array.job,
-                     .text = fields[1] + (placed                ? " on " + fields[3]
-                                          : fields[2] != "None" ? " (" + fields[2] + ")"
-                                                                : "")};
+      queue.cells[cell] = {.job = array.job,
+                           .text = fields[1] + (placed                ? " on " + fields[3]
+                                                : fields[2] != "None" ? " (" + fields[2] + ")"
+                                                                      : "")};
     }
   }
   return queue;
 }
 
-std::map<size_t, QueuedCell> queued_cells(const fs::path& out, std::string& trouble) {
+SlurmQueue queue_of(const fs::path& out) {
+  const auto none = [](const std::string& trouble) {
+    SlurmQueue queue;
+    queue.trouble = trouble;
+    return queue;
+  };
   const fs::path file = out / "slurm" / kJobsFile;
   if (!fs::exists(file)) return {};
   const json value = read_json(file);
@@ -280,8 +286,7 @@ std::map<size_t, QueuedCell> queued_cells(const fs::path& out, std::string& trou
   try {
     jobs = parse_slurm_jobs(value);
   } catch (const std::runtime_error&) {
-    trouble = file.string() + " is not what lra suite submit writes; the queue is left out";
-    return {};
+    return none(file.string() + " is not what lra suite submit writes; the queue is left out");
   }
   std::vector<std::string> ids;
   for (const SlurmJobs::Array& array : jobs.arrays) ids.push_back(array.job);
@@ -290,26 +295,23 @@ std::map<size_t, QueuedCell> queued_cells(const fs::path& out, std::string& trou
   const host::ChildStatus ended =
       host::run_child({"--noheader", "--array", "--format=%i|%T|%r|%N"},
                       {.timeout = 20, .capture = true, .program = "squeue"});
-  if (ended.exit == host::kNotFound) {
-    trouble = "there is no squeue here: what the queue says of the cells is left out";
-    return {};
-  }
+  if (ended.exit == host::kNotFound)
+    return none("there is no squeue here: what the queue says of the cells is left out");
   if (ended.exit != 0 || ended.signal != 0) {
     const std::string said = host::last_line(ended.err);
-    trouble = "squeue: " + (said.empty() ? "no answer within 20 seconds" : said);
-    return {};
+    return none("squeue: " + (said.empty() ? "no answer within 20 seconds" : said));
   }
   return queue_of(jobs, ended.out);
 }
 
 std::string add_queue(SuiteStatus& status) {
-  std::string trouble;
-  for (const auto& [cell, queued] : queued_cells(status.out, trouble)) {
+  const SlurmQueue queue = queue_of(status.out);
+  for (const auto& [cell, queued] : queue.cells) {
     for (CellStatus& of : status.cells) {
       if (of.index == cell) of.queue = queued.text;
     }
   }
-  return trouble;
+  return queue.trouble;
 }
 
 }  // namespace lra::suite

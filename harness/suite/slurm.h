@@ -70,14 +70,20 @@ struct QueuedCell {
   std::string text;  // "PENDING (Resources)", "RUNNING on node7"
 };
 
-/// By cell, from squeue's lines "ARRAYJOB_TASK|STATE|REASON|NODES".
-std::map<size_t, QueuedCell> queue_of(const SlurmJobs& jobs, const std::string& squeue);
+/// What the queue has of a suite that was submitted.
+struct SlurmQueue {
+  std::map<size_t, QueuedCell> cells;
+  bool report = false;  // its last job
+  std::string trouble;  // why nothing could be asked; "" where all is well or nothing was submitted
+};
 
-/// What squeue says of the cells of a suite that was submitted. `trouble`: why nothing could be
-/// asked, "" where all is well or nothing was submitted.
-std::map<size_t, QueuedCell> queued_cells(const std::filesystem::path& out, std::string& trouble);
+/// From squeue's lines "ARRAYJOB_TASK|STATE|REASON|NODES", of the last job "JOB|...".
+SlurmQueue queue_of(const SlurmJobs& jobs, const std::string& squeue);
 
-/// Fills `queue` of the cells of a suite; returns the `trouble` of queued_cells().
+/// The same as squeue says it now.
+SlurmQueue queue_of(const std::filesystem::path& out);
+
+/// Fills `queue` of the cells of a suite; returns the `trouble` of queue_of().
 std::string add_queue(SuiteStatus& status);
 
 }  // namespace lra::suite

@@ -82,9 +82,10 @@ void check_memory(const PrepareOptions& options, int64_t bytes, const std::strin
       options.memory > 0 ? options.memory : sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGE_SIZE);
   if (bytes <= memory) return;
   throw UsageError(
-      fmt::format("{} take {} GiB of memory, more than the {:.3g} that there are; give a smaller "
-                  "--train, --dev or --test",
-                  what, (bytes >> 30) + 1, static_cast<double>(memory) / (1 << 30)));
+      fmt::format("{} take {} GiB of memory, more than the {:.3g} {}; give a smaller --train, "
+                  "--dev or --test",
+                  what, (bytes >> 30) + 1, static_cast<double>(memory) / (1 << 30),
+                  options.memory > 0 ? "that are free" : "of this machine"));
 }
 
 std::vector<std::string> notes_of_copies(const std::map<std::string, SplitWriter>& splits) {

@@ -29,7 +29,7 @@ struct PrepareOptions {
   json settings = json::object();            // of the task's own generator, by name
   bool synthetic = false;                    // a labelled stand-in for data that cannot be obtained
   int64_t threads = 0;                       // 0 = all cores; the result does not depend on it
-  int64_t memory = 0;                        // bytes that may be had; 0 = all of the machine's
+  int64_t memory = 0;                        // bytes that are free; 0 = all of the machine's
   /// Called now and then with (done, total, what); may be empty.
   std::function<void(int64_t, int64_t, const std::string&)> progress;
   /// Set by Ctrl-C: preparation stops with an Error and leaves nothing behind. May be null.

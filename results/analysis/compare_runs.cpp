@@ -88,7 +88,8 @@ std::vector<const Result*> finished(const char* which, std::span<const Result> r
     });
     if (r.status != Status::ok || !r.test) {
       notes.push_back(fmt::format("left out: {} is {}", r.path, r.ending()));
-    } else if (repeated != kept.end() && (*repeated)->test->accuracy == r.test->accuracy) {
+    } else if (repeated != kept.end() && (*repeated)->test->correct == r.test->correct &&
+               (*repeated)->test->count == r.test->count) {
       notes.push_back(fmt::format("left out: {} repeats seed {}", r.path, r.seed));
     } else if (repeated != kept.end()) {
       notes.push_back(fmt::format(

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <span>
@@ -63,7 +64,7 @@ void correct_for_many(std::vector<Standing>& all) {
     standing.place =
         adjusted[i] < kSignificance ? Standing::Place::below : Standing::Place::indistinguishable;
     std::vector<double> at_best = p;
-    at_best[i] = standing.least_p.value_or(0);
+    at_best[i] = std::min(p[i], standing.least_p.value_or(0));  // ties can be the lesser p
     if (stats::holm(at_best)[i] < kSignificance) {
       standing.reason.clear();
     } else {

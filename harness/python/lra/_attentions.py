@@ -72,8 +72,8 @@ class Attention(NativeModule):
             self.to(default)
         self.name = name
         self._context = context
-        # It draws tables beside its tensors: state_dict() holds the seed of them too.
-        self._seeded = self._native.drawn_from_seed() or "redraw" in self._modules
+        # It draws tables beside its tensors: state_dict() holds what decides them, too.
+        self._drawn_by = self._drawn(self._native)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -158,33 +158,44 @@ class Attention(NativeModule):
         self._take_places(native)
         native.train(self.training)
         self._native_mode = self.training
-        self._seeded = native.drawn_from_seed() or "redraw" in self._modules
+        self._drawn_by = self._drawn(native)
 
     def _seed_key(self) -> str:
         """That of nn.Module's extra state, unless a subclass has one of its own."""
         own = type(self).get_extra_state is not nn.Module.get_extra_state
         return "_seed" if own else "_extra_state"
 
+    def _drawn(self, native) -> str:
+        """What decides the tables that it draws: "seed", "layer", or "" where nothing does."""
+        if native.drawn_from_seed() or "redraw" in self._modules:
+            return "seed"
+        return "layer" if native.drawn_from_layer() else ""
+
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         super()._save_to_state_dict(destination, prefix, keep_vars)
-        if self._seeded:
-            seed = self._context["seed"]
-            destination[prefix + self._seed_key()] = torch.tensor(seed if seed < 2**63 else seed - 2**64)
+        key, own = prefix + self._seed_key(), self._context.get(self._drawn_by)
+        if self._drawn_by == "seed":
+            destination[key] = torch.tensor(own if own < 2**63 else own - 2**64)
+        elif self._drawn_by == "layer":
+            destination[key] = torch.tensor([own])  # [1], as dicts of before hold a seed, []
 
     def _load_from_state_dict(self, state_dict, prefix, local, strict, missing, unexpected, errors):
-        key, own = prefix + self._seed_key(), self._context["seed"]
-        has_seed = self._seeded and key in state_dict  # dicts of before lack it
-        seed = int(state_dict[key]) % 2**64 if has_seed else own
-        if seed != own:
+        key, by, own = prefix + self._seed_key(), self._drawn_by, self._context.get(self._drawn_by)
+        given = own
+        if by == "seed" and key in state_dict:  # dicts of before lack it
+            given = int(state_dict[key]) % 2**64
+        elif by == "layer" and key in state_dict:
+            given = int(state_dict[key][0]) if state_dict[key].dim() == 1 else 0
+        if given != own:
             raise _lra.Error(
-                f"{self.name} draws tables from its seed: this layer was made with {own}, and what "
-                f"is loaded with {seed}; make it by lra.attention(..., seed={seed})"
+                f"{self.name} draws tables from its {by}: this layer was made with {own}, and what "
+                f"is loaded with {given}; make it by lra.attention(..., {by}={given})"
             )
         super()._load_from_state_dict(
             state_dict, prefix, local, strict, missing, unexpected, errors
         )
         # Earlier dicts hold the seed of every layer with tables.
-        if (has_seed or self._native.drawn_tables()) and key in unexpected:
+        if (by or self._native.drawn_tables()) and key in unexpected:
             unexpected.remove(key)
 
 

@@ -2,7 +2,6 @@
 
 #include <ATen/autocast_mode.h>
 
-#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/feed_forward.h"
 

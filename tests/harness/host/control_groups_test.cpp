@@ -83,6 +83,7 @@ TEST_F(ControlGroups, TheDefaultLimitIsOfTheLeastOfMachineAndGroups) {
   write("proc/self/cgroup", "0::/job\n");
   group2("job/", "6000", "1000");
   EXPECT_EQ(host::default_memory_limit(scratch_.path()), 4000);
+  EXPECT_EQ(host::free_memory(scratch_.path()), 5000);
 }
 
 }  // namespace

@@ -1,6 +1,8 @@
 // What a suite says at its end: with what to go on.
 #include "harness/suite/finish.h"
 
+#include <set>
+
 #include "harness/host/runtime.h"
 #include "harness/report/write_report.h"
 #include "results/records/run_folder.h"
@@ -69,6 +71,24 @@ TEST_F(NextCommandsTest, EndASmokeSuite) {
                          (out("s") / "runs/listops/linear").string()})
                 .status,
             0);
+}
+
+// Under the protocol they are two; measured by itself, without it, they are one.
+TEST_F(NextCommandsTest, WhatTheProtocolAloneTellsApartIsMeasuredOnce) {
+  const fs::path own = out("own.json");
+  fs::create_directories(own.parent_path());
+  write_file(own, json{{"schema", "lra.protocol/1"},
+                       {"extends", "lra-strict"},
+                       {"name", "own"},
+                       {"attentions", {{"nystrom", {{"num_landmarks", 8}}}}}}
+                      .dump());
+  const ProgramResult result = run_program(
+      with(words("s", "nystrom,nystrom[num_landmarks=64]"), {"--protocol", own.string()}));
+  ASSERT_EQ(result.status, 0) << result.err;
+  std::set<std::string> labels;
+  for (const json& cell : read_lines(out("s") / kProfileFile))
+    labels.insert(cell["attention"]["label"]);
+  EXPECT_EQ(labels, std::set<std::string>{"nystrom"});
 }
 
 TEST_F(NextCommandsTest, AProfileWithACrashIsNotDone) {

@@ -132,12 +132,20 @@ TEST_F(SuiteSlurmTest, SubmitsArraysAndAReportThatFollowsThem) {
   // What is in the queue, or has ended, is not submitted again.
   const std::vector<std::string> again = {"suite",    "submit", "--slurm",        "--dry-run",
                                           "--resume", "--out",  out("s").string()};
-  expect_refusal(again, 1,
-                 "every cell that has not ended has a job in the queue: lra suite status");
+  const ProgramResult alone = run_program(again);
+  EXPECT_EQ(alone.status, 0) << alone.err;
+  EXPECT_TRUE(has(alone.err, "2 cells are left out, with jobs in the queue already")) << alone.err;
+  EXPECT_TRUE(has(alone.out, "report.sh") && !has(alone.out, "cells-")) << alone.out;
+  expect_refusal(with(again, {"--only", "0"}), 1,
+                 "--only 0: these cells have jobs in the queue already: lra suite status");
+  OwnPath::write(bin_ / "squeue",
+                 "#!/bin/sh\necho '1_0|RUNNING|None|node7'\necho '1_1|PENDING|Resources|'\n"
+                 "echo '2|PENDING|Dependency|'\n");
+  expect_refusal(again, 1, "all that is left of the suite has jobs in the queue already");
   OwnPath::write(bin_ / "squeue", "#!/bin/sh\necho '1_0|RUNNING|None|node7'\n");
   const ProgramResult other = run_program(again);
   EXPECT_TRUE(has(other.out, "#SBATCH --array=1\n")) << other.out;
-  EXPECT_TRUE(has(other.err, "1 cells have jobs in the queue and are left out")) << other.err;
+  EXPECT_TRUE(has(other.err, "1 cell is left out, with jobs in the queue")) << other.err;
   OwnPath::write(bin_ / "squeue", "#!/bin/sh\nexit 1\n");
   EXPECT_TRUE(has(run_program(again).err, "cells that have a job may get a second one"));
   OwnPath::write(bin_ / "squeue", "#!/bin/sh\n");
@@ -271,9 +279,10 @@ TEST_F(SuiteSlurmTest, ManyCellsAreSeveralArrays) {
   const SlurmJobs jobs{.arrays = {{.job = "7", .first = 2000}}, .report = "8"};
   const auto queue =
       queue_of(jobs, "7_499|RUNNING|None|n1\nhalf a line\n7_x|PENDING|None|\n8|R|N|");
-  ASSERT_EQ(queue.size(), 1u);
-  EXPECT_EQ(queue.at(2499).text, "RUNNING on n1");
-  EXPECT_EQ(queue.at(2499).job, "7");
+  ASSERT_EQ(queue.cells.size(), 1u);
+  EXPECT_EQ(queue.cells.at(2499).text, "RUNNING on n1");
+  EXPECT_EQ(queue.cells.at(2499).job, "7");
+  EXPECT_TRUE(queue.report);
 }
 
 }  // namespace

@@ -401,6 +401,10 @@ TEST(CompareRuns, SaysWhatIsLeftOutAndWhatIsNotThere) {
   const std::vector<Result> differ{compared_run("standard", 100), fewer};
   EXPECT_TRUE(contains(notes_text(compare_runs(a, differ)),
                        "WARNING: seed 0 ran more than once and came to 10.00 %"));
+  fewer.test->correct /= 2;
+  fewer.test->accuracy /= 2;  // the same share of them
+  const std::vector<Result> shares{compared_run("standard", 100), fewer};
+  EXPECT_TRUE(contains(notes_text(compare_runs(a, shares)), "WARNING: seed 0 ran more than once"));
   EXPECT_TRUE(contains(notes, "no paired test: runs/nystrom/seed0/result.json has no predictions"))
       << notes;
   EXPECT_TRUE(contains(notes, "time and memory are not compared across machines or settings: "))

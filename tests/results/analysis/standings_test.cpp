@@ -293,6 +293,17 @@ TEST(Standings, RanksThatCannotTellAmongSoManyTestsTestNothing) {
   EXPECT_TRUE(contains(notes_of(others_of(5, 7)), "not tested: other0 (ranks of 5"));
   EXPECT_EQ(of(standings_of(others_of(5, 6)), "other3").place, Place::below);
   EXPECT_EQ(of(standings_of(others_of(6, 7)), "other3").place, Place::below);
+  // Ties can bring the p of unequal sides below that of seeds that all differ.
+  std::vector<Result> tied;
+  for (uint64_t seed = 0; seed < 6; ++seed) tied.push_back(seeded_run("best", 400, 0, seed));
+  for (int i = 0; i < 12; ++i) {
+    for (uint64_t seed = 0; seed < 5; ++seed)
+      tied.push_back(seeded_run(fmt::format("other{}", i), i == 0 ? 100 : 120, 0, seed));
+  }
+  for (const Standing& standing : standings_of(tied)) {
+    if (standing.adjusted.value_or(1) >= kSignificance) continue;
+    EXPECT_EQ(standing.place, Place::below) << standing.row << ": " << standing.text();
+  }
   // Of one that could have counted, as others are clearer, no difference is found.
   std::vector<Result> mixed = others_of(6, 6);
   for (const Result& r : seeds_that_learned("mixed", 4, 6)) mixed.push_back(r);
