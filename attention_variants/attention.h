@@ -100,9 +100,8 @@ class Attention : public torch::nn::Module {
   /// patterns) and that set_table() can put in their place.
   virtual std::vector<std::string> tables() const;
 
-  /// Whether AttentionContext::seed, or its layer, decides what those tables are.
-  virtual bool drawn_from_seed() const { return !tables().empty(); }
-  virtual bool drawn_from_layer() const { return false; }
+  /// What of the AttentionContext decides those tables: "seed", "layer", or "" where nothing does.
+  virtual const char* tables_from() const { return tables().empty() ? "" : "seed"; }
 
   /// Every later attend() uses this table; it throws Error where the shape does not fit q.
   virtual void set_table(const std::string& name, const torch::Tensor& table);

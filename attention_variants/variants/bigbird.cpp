@@ -102,11 +102,9 @@ class BigbirdAttention : public ProjectedAttention {
   }
 
   std::vector<std::string> tables() const override { return {"random_blocks"}; }
-  bool drawn_from_seed() const override {
-    return options_.random_blocks > 0 && options_.random_range == 0 && options_.seed < 0;
-  }
-  bool drawn_from_layer() const override {
-    return options_.random_blocks > 0 && options_.random_range > 0 && options_.seed < 0;
+  const char* tables_from() const override {
+    if (options_.random_blocks == 0 || options_.seed >= 0) return "";
+    return options_.random_range > 0 ? "layer" : "seed";
   }
 
   /// random_blocks [H,N/b,r], integers: the blocks that each block sees beside those it always

@@ -76,8 +76,7 @@ void bind_attentions(py::module_& module) {
       .def("train", &Layer::train, unlocked())
       .def("options", [](const Layer& layer) { return layer.module->options().dump(); })
       .def("drawn_tables", [](const Layer& layer) { return layer.module->tables(); })
-      .def("drawn_from_seed", [](const Layer& layer) { return layer.module->drawn_from_seed(); })
-      .def("drawn_from_layer", [](const Layer& layer) { return layer.module->drawn_from_layer(); })
+      .def("tables_from", [](const Layer& layer) { return layer.module->tables_from(); })
       .def(
           "forward",
           [](Layer& layer, const torch::Tensor& x, const torch::Tensor& mask) {

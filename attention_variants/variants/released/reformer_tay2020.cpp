@@ -100,7 +100,7 @@ class ReformerTay2020 : public Attention {
   Projections projections() const override { return Projections::shared_query_key; }
 
   std::vector<std::string> tables() const override { return {"rotations"}; }
-  bool drawn_from_seed() const override { return false; }  // from JAX's key 0
+  const char* tables_from() const override { return ""; }  // JAX's key 0 does
 
   /// rotations [H,d,1,5]
   void set_table(const std::string& name, const torch::Tensor& table) override {

@@ -167,9 +167,7 @@ class Attention(NativeModule):
 
     def _drawn(self, native) -> str:
         """What decides the tables that it draws: "seed", "layer", or "" where nothing does."""
-        if native.drawn_from_seed() or "redraw" in self._modules:
-            return "seed"
-        return "layer" if native.drawn_from_layer() else ""
+        return "seed" if "redraw" in self._modules else native.tables_from()
 
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         super()._save_to_state_dict(destination, prefix, keep_vars)
