@@ -174,7 +174,7 @@ std::string batch_coupling(const std::string& name, const json& options) {
   return first_in_effect(attention_entry(name).info.couples_batch, options);
 }
 
-std::string meant_attention(const std::string& name, json options) {
+std::string attention_key(const std::string& name, json options) {
   if (const auto file = options.find("file"); file != options.end() && file->is_string()) {
     std::error_code none;
     *file = std::filesystem::weakly_canonical(file->get<std::string>(), none).string();

@@ -118,7 +118,7 @@ std::string batch_coupling(const std::string& name, const json& options);
 
 /// One text for all spellings of an attention that has these options in effect; its file, if it has
 /// one, counts by where it lies.
-std::string meant_attention(const std::string& name, json options);
+std::string attention_key(const std::string& name, json options);
 
 /// The same of AttentionInfo::moves_in_causal_form.
 std::string moving_in_causal_form(const std::string& name, const json& options);

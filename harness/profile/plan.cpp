@@ -213,7 +213,7 @@ void check_meant_once(const std::vector<ProfileCell>& cells) {
     const AttentionSpec spec = of_model ? config_of(cell).attention : cell.attention;
     const std::string name = cell.attention.text();
     const auto [it, is_new] =
-        names.try_emplace(meant_attention(spec.name, effective_options(cell)), name);
+        names.try_emplace(attention_key(spec.name, effective_options(cell)), name);
     if (!is_new) {
       throw UsageError(fmt::format("--attentions: {} and {} are one attention{}: give one",
                                    it->second, name,

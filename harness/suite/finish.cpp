@@ -36,7 +36,7 @@ std::vector<std::string> measured_attentions(const SuiteRequest& request) {
     const fs::path kept = request.kept(attention);
     if (!kept.empty()) attention.options["file"] = kept.string();
     if (by_itself && !meant
-                          .insert(meant_attention(
+                          .insert(attention_key(
                               attention.name,
                               attention_entry(attention.name).effective_options(attention.options)))
                           .second)

@@ -274,11 +274,6 @@ SlurmQueue queue_of(const SlurmJobs& jobs, const std::string& squeue) {
 }
 
 SlurmQueue queue_of(const fs::path& out) {
-  const auto none = [](const std::string& trouble) {
-    SlurmQueue queue;
-    queue.trouble = trouble;
-    return queue;
-  };
   const fs::path file = out / "slurm" / kJobsFile;
   if (!fs::exists(file)) return {};
   const json value = read_json(file);
@@ -286,7 +281,8 @@ SlurmQueue queue_of(const fs::path& out) {
   try {
     jobs = parse_slurm_jobs(value);
   } catch (const std::runtime_error&) {
-    return none(file.string() + " is not what lra suite submit writes; the queue is left out");
+    return {.trouble =
+                file.string() + " is not what lra suite submit writes; the queue is left out"};
   }
   std::vector<std::string> ids;
   for (const SlurmJobs::Array& array : jobs.arrays) ids.push_back(array.job);
@@ -296,10 +292,10 @@ SlurmQueue queue_of(const fs::path& out) {
       host::run_child({"--noheader", "--array", "--format=%i|%T|%r|%N"},
                       {.timeout = 20, .capture = true, .program = "squeue"});
   if (ended.exit == host::kNotFound)
-    return none("there is no squeue here: what the queue says of the cells is left out");
+    return {.trouble = "there is no squeue here: what the queue says of the cells is left out"};
   if (ended.exit != 0 || ended.signal != 0) {
     const std::string said = host::last_line(ended.err);
-    return none("squeue: " + (said.empty() ? "no answer within 20 seconds" : said));
+    return {.trouble = "squeue: " + (said.empty() ? "no answer within 20 seconds" : said)};
   }
   return queue_of(jobs, ended.out);
 }

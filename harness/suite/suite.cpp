@@ -229,7 +229,7 @@ void check_attentions(const Suite& suite) {
     const std::string text = config.attention.text();
     const auto [it, fresh] =
         known.emplace(fmt::format("{} {} {}", config.task, config.seed,
-                                  meant_attention(config.attention.name, config.attention_options)),
+                                  attention_key(config.attention.name, config.attention_options)),
                       text);
     if (!fresh) {
       throw UsageError(

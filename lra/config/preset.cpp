@@ -63,7 +63,7 @@ std::vector<std::string> Preset::set_words() const {
 std::vector<AttentionSpec> attentions_of(const std::string& list) {
   const std::vector<AttentionSpec> given = parse_attentions(list);
   const auto key = [](const AttentionSpec& spec) {
-    return spec.name + attention_entry(spec.name).effective_options(spec.options).dump();
+    return attention_key(spec.name, attention_entry(spec.name).effective_options(spec.options));
   };
   std::vector<std::string> named;
   for (const AttentionSpec& spec : given) {

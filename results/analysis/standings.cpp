@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <map>
 #include <numeric>
 #include <span>
+#include <utility>
 
 #include "results/analysis/paired.h"
 #include "results/statistics/hypothesis.h"
@@ -63,14 +63,13 @@ void correct_for_many(std::vector<Standing>& all) {
     standing.adjusted = adjusted[i];
     standing.place =
         adjusted[i] < kSignificance ? Standing::Place::below : Standing::Place::indistinguishable;
+    const std::string ranks = std::exchange(standing.reason, "");
+    if (!standing.least_p || standing.place == Standing::Place::below) continue;
     std::vector<double> at_best = p;
-    at_best[i] = std::min(p[i], standing.least_p.value_or(0));  // ties can be the lesser p
-    if (stats::holm(at_best)[i] < kSignificance) {
-      standing.reason.clear();
-    } else {
-      standing.place = Standing::Place::untested;
-      standing.reason += fmt::format(" cannot tell among {} tests", tested.size());
-    }
+    at_best[i] = *standing.least_p;
+    if (stats::holm(at_best)[i] < kSignificance) continue;
+    standing.place = Standing::Place::untested;
+    standing.reason = fmt::format("{} cannot tell among {} tests", ranks, tested.size());
   }
 }
 
