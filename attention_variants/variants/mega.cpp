@@ -84,7 +84,7 @@ class MegaAttention : public SequenceMixer {
     const int64_t width = context_.width, e = options_.hidden, z = options_.z,
                   chunk = options_.chunk == 0 ? length : std::min(options_.chunk, length);
     const int64_t products = 2 * width * (2 * e + 2 * width + z + e) + 2 * chunk * (z + e);
-    return batch * length * products +
+    return batch * length * products + 2 * beta_.numel() * lags(length) +
            ops::long_convolution_flops({.batch = batch, .length = length, .width = width});
   }
 
@@ -114,10 +114,14 @@ class MegaAttention : public SequenceMixer {
   // Positions that a distance's bias is for.
   int64_t reach() const { return options_.chunk == 0 ? context_.max_length : options_.chunk; }
 
+  // Taps of the moving average, to each side that is read.
+  int64_t lags(int64_t length) const {
+    return options_.truncation == 0 ? length : std::min(options_.truncation, length);
+  }
+
   // Both directions count lag 0.
   torch::Tensor moving_average(const torch::Tensor& u) const {
-    const int64_t length = u.size(1), width = context_.width,
-                  lags = options_.truncation == 0 ? length : std::min(options_.truncation, length);
+    const int64_t length = u.size(1), width = context_.width, lags = this->lags(length);
     const torch::Tensor kernel = average_kernel(lags, u.scalar_type());
     if (!two_sided_) return ops::long_convolution(context_.kernels, {u, kernel, 0});
     const auto sides = kernel.split(width);  // behind, ahead

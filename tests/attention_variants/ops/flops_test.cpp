@@ -24,5 +24,12 @@ TEST(Flops, OfLandmarksAreTheirProductsAndTheIteration) {
   EXPECT_EQ(flops("nystrom[num_landmarks=8,pinv=exact]", 37), -1);
 }
 
+TEST(Flops, OfTheMovingAverageAreItsTapsToo) {
+  // 16 modes to each side in 8 channels: a multiplication and an addition a lag, once for a batch.
+  EXPECT_EQ(flops("mega[truncation=37]", 37) - flops("mega[truncation=4]", 37),
+            2 * 2 * 8 * 16 * (37 - 4));
+  EXPECT_EQ(flops("mega", 37), flops("mega[truncation=37]", 37));
+}
+
 }  // namespace
 }  // namespace lra::ops
