@@ -84,8 +84,10 @@ std::string look_text(const PlotSeries& series, size_t i, bool bars) {
   text += fmt::format(" linecolor {}", i % kColours + 1);
   if (marks) text += fmt::format(" pointtype {}", 1 + (i + 3 * round + 4 * series.variant) % 15);
   if (series.style == PlotStyle::circle) text += " pointtype 7";
-  // Behind solid, and those of packages and papers.
-  if (round > 0 && !series.dashed && !series.dotted) text += fmt::format(" dashtype {}", round + 3);
+  // Behind solid, and those of packages and papers; gnuplot has five, and lengths of one's own.
+  if (round > 0 && !series.dashed && !series.dotted)
+    text += round < 3 ? fmt::format(" dashtype {}", round + 3)
+                      : fmt::format(" dashtype ({},4,2,4)", 8 * (round - 1));
   return text;
 }
 
@@ -118,6 +120,19 @@ bool has_circles(const Plot& plot) {
 // Of a line of the title, as a part of the picture's height.
 double title_line(const Plot& plot) { return 16.0 / plot.height; }
 
+size_t key_count(const Plot& plot) {
+  return static_cast<size_t>(std::ranges::count_if(
+      plot.series, [](const PlotSeries& series) { return !key_text(series).empty(); }));
+}
+
+// Whether a key of many names stands beside the axes: long ones would leave them no room there, and
+// below them their width is an estimate, in a PDF too small a one.
+bool key_beside(const Plot& plot) {
+  return key_count(plot) > kColours && plot.width >= 1000 &&
+         std::ranges::all_of(
+             plot.series, [](const PlotSeries& series) { return key_text(series).size() <= 30; });
+}
+
 // Titles of the picture and its axes, and the key.
 std::string title_settings(const Plot& plot) {
   std::string text;
@@ -132,18 +147,10 @@ std::string title_settings(const Plot& plot) {
   text += set("xlabel " + quoted(plot.x_title) + " noenhanced");
   text += set("ylabel " + quoted(plot.y_title) + " noenhanced");
   if (has_circles(plot)) return text + set("key off");
-  const auto keys = std::ranges::count_if(
-      plot.series, [](const PlotSeries& series) { return !key_text(series).empty(); });
-  const bool many = keys > static_cast<std::ptrdiff_t>(kColours);
-  // Long names beside the axes would leave them no room; below them, their width is an estimate,
-  // and in a PDF too small a one.
-  const bool beside =
-      many && plot.width >= 1000 && std::ranges::all_of(plot.series, [](const PlotSeries& series) {
-        return key_text(series).size() <= 30;
-      });
-  text += set(beside ? "key outside right top vertical noenhanced font ',8'"
-              : many ? "key below height 1 width 1 samplen 2 noenhanced font ',8'"
-                     : fmt::format("key below height 1 noenhanced font ',{}'", font));
+  text += set(key_beside(plot) ? "key outside right top vertical noenhanced font ',8'"
+              : key_count(plot) > kColours
+                  ? "key below height 1 width 1 samplen 2 noenhanced font ',8'"
+                  : fmt::format("key below height 1 noenhanced font ',{}'", font));
   return text;
 }
 
@@ -206,6 +213,23 @@ std::string axis_settings(const Plot& plot) {
   return plot.rows.empty() ? text : text + bar_settings(plot);
 }
 
+// gnuplot draws a key of more lines than a picture has room for over the axes.
+Plot with_room_for_key(const Plot& given) {
+  Plot plot = given;
+  size_t longest = 0;
+  for (const PlotSeries& series : plot.series)
+    longest = std::max(longest, display_width(key_text(series)));
+  constexpr int kLine = 13, kLetter = 6, kSample = 60, kMargins = 115;  // of the font of 8
+  const bool beside = key_beside(plot);
+  const int keys = static_cast<int>(key_count(plot)),
+            column = kLetter * static_cast<int>(longest) + kSample,
+            columns = beside ? 1 : std::max(1, (plot.width - kMargins) / column),
+            lines = (keys + columns - 1) / columns,
+            room = (beside ? plot.height - 40 : plot.height / 2) / kLine;
+  if (!has_circles(plot)) plot.height += kLine * std::max(0, lines - room);
+  return plot;
+}
+
 // Whether a series has the colour of an attention.
 bool has_look(const PlotSeries& series) {
   return series.style != PlotStyle::steps && series.style != PlotStyle::rings &&
@@ -233,7 +257,8 @@ void share_looks(std::vector<Plot>& plots) {
   }
 }
 
-std::string plot_script(const Plot& plot) {
+std::string plot_script(const Plot& given) {
+  const Plot plot = with_room_for_key(given);
   const std::string& name = plot.name;
   std::string script = fmt::format("# gnuplot {0}.gp: writes {0}.svg{1}\n", name,
                                    plot.pdf ? fmt::format(" and {}.pdf", name) : "");

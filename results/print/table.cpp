@@ -71,6 +71,9 @@ std::string markdown(std::string_view raw) {
       case ':':  // a bare address would become a link
         result += text.compare(i, 3, "://") == 0 ? "&#58;" : ":";
         break;
+      case 'w':
+        result += text.compare(i, 4, "www.") == 0 ? "&#119;" : "w";
+        break;
       default:
         result += text[i];
     }

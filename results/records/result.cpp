@@ -92,6 +92,8 @@ void data_fields(Fields& f, Record& data, bool ok) {
   f("source", data.source, Presence::optional);
   f("synthetic", data.synthetic, presence);
   f("fingerprint", data.fingerprint, presence);
+  if (Fields::kReads && ok && data.fingerprint.empty())
+    bad_record("field 'data.fingerprint' is empty: a run that ended well knows its data");
   f("majority", data.majority, Presence::sparse, {.most = 1});
   f("dev_majority", data.dev_majority, Presence::sparse, {.most = 1});
   f("sample_majority", data.sample_majority, Presence::sparse, {.most = 1});

@@ -85,16 +85,18 @@ class AccuracyRows {
   void add_published(const std::string& name, const Published& reference,
                      const AttentionRecord& attention) {
     std::vector<std::string> row{name + kPublishedRow};
-    std::vector<double> values;
+    size_t values = 0;
     for (const std::string& task : tasks_) {
       const std::optional<double> value =
           group_.has_other_data(task) ? std::nullopt : reference.accuracy->value(task, attention);
       row.push_back(percent_text(value));
-      if (value) values.push_back(*value);
+      if (value) ++values;
     }
-    if (values.empty()) return;
+    if (values == 0) return;
+    // As printed: of all tasks of the paper, or of none.
+    const bool all = values == tasks_.size() && values == reference.accuracy->tasks.size();
     if (tasks_.size() > 1)
-      row.push_back(values.size() == tasks_.size() ? percent_text(stats::mean(values)) : "–");
+      row.push_back(percent_text(all ? reference.accuracy->row(attention)->average : std::nullopt));
     table_.rows.push_back(std::move(row));
   }
 

@@ -32,16 +32,32 @@ void add_growth_columns(Table& table) {
   table.columns.push_back({kTimeGrowth});
 }
 
+// Digits behind the point of the number that has the most: papers print a column's alike.
+int decimals_of(const PublishedCost& cost) {
+  int most = 0;
+  for (const PublishedCost::Row& row : cost.rows) {
+    for (const double time : row.time) {
+      const std::string text = fmt::format("{}", time);
+      const size_t point = text.find('.');
+      if (point != std::string::npos)
+        most = std::max(most, static_cast<int>(text.size() - point - 1));
+    }
+  }
+  return most;
+}
+
 // Rows of a paper at the given lengths.
 void add_published_rows(const PublishedCost& cost, const std::vector<int64_t>& lengths,
                         Table& table) {
+  const int decimals = decimals_of(cost);
   for (const PublishedCost::Row& row : cost.rows) {
     std::vector<std::string> cells{fmt::format("{}{}{})", row.name, kPublishedMark, cost.machine)};
     for (const int64_t length : lengths) {
       const auto it = std::ranges::find(cost.lengths, length);
       const auto at = static_cast<size_t>(it - cost.lengths.begin());
-      cells.push_back(
-          it == cost.lengths.end() ? "–" : fmt::format("{} / {}", row.memory[at], row.time[at]));
+      cells.push_back(it == cost.lengths.end()
+                          ? "–"
+                          : fmt::format("{} / {:.{}f}", row.memory[at], row.time[at], decimals));
     }
     const std::vector<double> all(cost.lengths.begin(), cost.lengths.end());
     cells.push_back(growth_text(all, row.memory));

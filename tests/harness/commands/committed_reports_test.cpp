@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "attention_variants/base/files.h"
 #include "tests/harness/program.h"
@@ -17,6 +18,22 @@ struct CommittedReport {
   const char *records, *report;  // below results/measured
 };
 
+std::vector<fs::path> pictures_beside(const fs::path& report) {
+  std::vector<fs::path> pictures;
+  if (report.filename() != "report.md") return pictures;  // others have none
+  for (const auto& entry : fs::directory_iterator(report.parent_path())) {
+    if (entry.path().extension() == ".svg") pictures.push_back(entry.path());
+  }
+  EXPECT_FALSE(pictures.empty() && report.parent_path().filename() != "step") << report;
+  return pictures;
+}
+
+// "Produced by GNUPLOT 5.4 patchlevel 4"
+std::string drawn_by(const std::string& svg) {
+  const size_t begin = svg.find("Produced by"), end = svg.find('<', begin);
+  return begin == std::string::npos ? "" : svg.substr(begin, end - begin);
+}
+
 class CommittedReports : public testing::TestWithParam<CommittedReport> {};
 
 TEST_P(CommittedReports, AreWhatTheirRecordsGive) {
@@ -28,6 +45,14 @@ TEST_P(CommittedReports, AreWhatTheirRecordsGive) {
   ASSERT_EQ(made.status, 0) << made.err;
   EXPECT_EQ(read_file(out / "report.md"), read_file(committed))
       << "./run report " << records << " --out report; cp report/report.md " << committed;
+  for (const fs::path& picture : pictures_beside(committed)) {
+    const fs::path drawn = out / picture.filename();
+    if (!fs::exists(drawn)) continue;  // there is no gnuplot
+    const std::string now = read_file(drawn), then = read_file(picture);
+    if (drawn_by(now) != drawn_by(then)) continue;  // another gnuplot draws other lines
+    EXPECT_TRUE(now == then) << "./run report " << records << " --out report; cp report/"
+                             << picture.filename() << " " << picture;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Measured, CommittedReports,

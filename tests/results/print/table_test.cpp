@@ -95,6 +95,8 @@ TEST(Tables, MarkdownEscapesMarkup) {
   EXPECT_EQ(to_markdown(with("a|b\n<img src=x> [l](http://e) `c` *d* \\")),
             "****\n\n| a |\n| :--- |\n| a\\|b &lt;img src=x&gt; \\[l\\](http&#58;//e) \\`c\\` "
             "\\*d\\* \\\\ |\n");
+  EXPECT_EQ(to_markdown(with("www.e.example ww.w")),
+            "****\n\n| a |\n| :--- |\n| &#119;ww.e.example ww.w |\n");
 }
 
 TEST(Tables, CsvQuotesAndDefusesFormulas) {

@@ -215,6 +215,8 @@ TEST(Records, AMissingOrWrongFieldIsNamed) {
   EXPECT_EQ(with("/seed", -1), "field 'seed' should be an integer of at least 0, not -1");
   EXPECT_EQ(with("/attention", "nystrom"), "attention should be an object, not \"nystrom\"");
   EXPECT_EQ(with("/data/synthetic", 1), "field 'data.synthetic' should be true or false, not 1");
+  EXPECT_EQ(with("/data/fingerprint", ""),
+            "field 'data.fingerprint' is empty: a run that ended well knows its data");
   EXPECT_EQ(with("/status", "fine"),
             "field 'status' should be one of ok, oom, timeout, crash, diverged, unsupported, "
             "pending, running, not \"fine\"");

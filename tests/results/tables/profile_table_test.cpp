@@ -382,6 +382,36 @@ TEST(ProfilePlots, TellForeignSeriesApart) {
   EXPECT_EQ(looks.size(), foreign) << script;
 }
 
+TEST(ProfilePlots, TellFiftyAttentionsApartAndHaveRoomForTheirNames) {
+  const auto script_of = [](int attentions) {
+    std::vector<Profile> profiles;
+    for (int i = 0; i < attentions; ++i) {
+      for (const int length : {512, 1024})
+        profiles.push_back(
+            example_profile(fmt::format("an attention with a long name {:02}", i), length, 10, 2));
+    }
+    std::vector<Plot> plots = profile_plots(profiles, {});
+    share_looks(plots);
+    plots[0].width = 600;
+    plots[0].height = 430;
+    return plot_script(plots[0]);
+  };
+  const std::string script = script_of(50);
+  std::set<std::string> looks;
+  std::istringstream lines(script.substr(0, script.find("set output\n")));
+  for (std::string line; std::getline(lines, line);) {
+    const size_t look = line.find(" linecolor "), title = line.find(" title 'an attention");
+    if (title != std::string::npos && look < title) looks.insert(line.substr(look, title - look));
+  }
+  EXPECT_EQ(looks.size(), 50u) << script;
+  const auto height = [](const std::string& text) {
+    const size_t comma = text.find(',', text.find("svg size "));
+    return std::stoi(text.substr(comma + 1));
+  };
+  EXPECT_GT(height(script), height(script_of(8)) + 50);
+  EXPECT_EQ(height(script_of(12)), height(script_of(8)));
+}
+
 TEST(ProfilePlots, HoldTheirDataAndThePublishedRows) {
   const auto plots = scripts_of(profile_plots(table1_shaped()));
   ASSERT_EQ(plots.size(), 2u);
