@@ -33,6 +33,7 @@ Model::Model(const Task& task, const Config& config)
       inputs_(task.inputs),
       channels_(task.channels),
       length_(config.settings.input.length),
+      any_is_padding_(config.settings.input.mask == InputMask::nonzero),
       masked_(config.settings.input.mask != InputMask::none),
       at_positions_(task.position_labels || predicts_tokens(config.settings.training.objective)),
       encoder_(*this, task, options_, positions_of(config.settings),
@@ -76,12 +77,15 @@ void Model::make_layers(const Config& config, int64_t length) {
 
 // Whether anything reads what the layers make of padding.
 bool Model::reads_padding() const {
+  if (options_.padding == Padding::counted) return false;  // there is none
+  const bool pooled = options_.pooling == Pooling::cls ? options_.cls_mask == ClsMask::first_token
+                                                       : options_.pooling != Pooling::mean;
   const bool counted =
       options_.norm_kind == NormKind::batch && options_.batch_statistics == BatchStatistics::all;
   return options_.padded_rows == ops::PaddedRows::uniform || mean_of_all(options_) || counted ||
-         options_.padding == Padding::counted ||
-         std::ranges::any_of(layers_,
-                             [](const auto& layer) { return layer->attention()->reads_padding(); });
+         (pooled && any_is_padding_) || std::ranges::any_of(layers_, [](const auto& layer) {
+           return layer->attention()->reads_padding();
+         });
 }
 
 // Observers see the parts of the model as scopes: what lra profile --where names them by.
@@ -93,10 +97,11 @@ Model::Encoded Model::encode(const torch::Tensor& tokens, const torch::Tensor& m
               mask.sizes());
   TORCH_CHECK(tokens.size(2) <= length_, "the model reads at most ", length_, " tokens, not ",
               tokens.size(2));
-  const bool all_rows = reads_padding() || ops::FullMask::covers(mask);
+  const bool counted = options_.padding == Padding::counted, reads = reads_padding(),
+             all_rows = reads || counted || ops::FullMask::covers(mask);
   const auto without = [&](const torch::Tensor& rows) { return all_rows ? torch::Tensor() : rows; };
   auto real = mask_of_inputs(mask);
-  if (options_.padding == Padding::counted) real = torch::ones_like(real);
+  if (counted) real = torch::ones_like(real);
   const torch::Tensor ids =
       channels_ == 1
           ? tokens.flatten(0, 1)
@@ -115,7 +120,8 @@ Model::Encoded Model::encode(const torch::Tensor& tokens, const torch::Tensor& m
                        .kernels = kernels_,
                        .training = is_training(),
                        .mask = real,
-                       .real = without(real)};
+                       .real = without(real),
+                       .reads_padding = reads};
   for (size_t i = 0; i < layers_.size(); ++i) {
     RECORD_USER_SCOPE("layer " + std::to_string(i + 1));
     torch::Tensor given;

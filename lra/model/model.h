@@ -94,8 +94,9 @@ class Model : public torch::nn::Module {
   ModelOptions options_;
   Kernels kernels_;
   int64_t inputs_, channels_, length_;
-  bool masked_;        // false: padding is a token like others
-  bool at_positions_;  // labels stand there, or are tokens
+  bool any_is_padding_;  // the first token, and all of them, may be padding, as pixels 0 are
+  bool masked_;          // false: padding is a token like others
+  bool at_positions_;    // labels stand there, or are tokens
   Encoder encoder_;
   std::vector<std::unique_ptr<Block>> layers_;
   Norm final_norm_;  // none where model.norm is "post", nor in block s5

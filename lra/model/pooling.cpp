@@ -17,8 +17,8 @@ torch::Tensor last_real(const torch::Tensor& x, const torch::Tensor& mask) {
 }
 
 torch::Tensor greatest(const torch::Tensor& x, const torch::Tensor& mask) {
-  const torch::Tensor real = ops::nonempty_rows(mask).unsqueeze(-1);
-  return x.masked_fill(real.logical_not(), -std::numeric_limits<double>::infinity()).amax(1);
+  return x.masked_fill(mask.logical_not().unsqueeze(-1), -std::numeric_limits<double>::infinity())
+      .amax(1);
 }
 
 }  // namespace
@@ -36,9 +36,11 @@ torch::Tensor pool(const torch::Tensor& rows, const torch::Tensor& mask, const N
       return normed(x.select(1, 0));
     case Pooling::last:
       return normed(last_real(x, mask));
-    case Pooling::max:
-      return greatest(by_row ? ops::layer_norm(pass.kernels, x, weights_of(by_row), mask) : x,
-                      mask);
+    case Pooling::max: {
+      const torch::Tensor read = ops::nonempty_rows(mask);
+      return greatest(by_row ? ops::layer_norm(pass.kernels, x, weights_of(by_row), read) : x,
+                      read);
+    }
     case Pooling::mean:
       break;
   }

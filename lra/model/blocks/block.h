@@ -20,6 +20,8 @@ struct BlockPass {
   torch::Tensor mask;  // [B,L] bool: the tokens
   // [B,L] bool: rows where it is false are anything finite; undefined: none are.
   torch::Tensor real;
+  // Whether what the layers make of rows where mask is false is read, and is part of the gradient.
+  bool reads_padding = false;
 };
 
 class Block {

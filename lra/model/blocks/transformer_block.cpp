@@ -51,7 +51,10 @@ torch::Tensor TransformerBlock::add_attention(const torch::Tensor& x, const Bloc
   const bool normed = o.norm == NormPlacement::pre;
   Attention& attention = *this->attention();
   const ops::RowNorm norm = weights_of(attention_norm_);
-  if (!attention.reads_padding() && !leaves_autocast(o, x) && given == nullptr) {
+  // Joined to the residual, a padded row of the attention is the output's bias and not zero, and
+  // passes no gradient on.
+  const bool joins = !pass.reads_padding || o.padded_rows == ops::PaddedRows::uniform;
+  if (joins && !attention.reads_padding() && !leaves_autocast(o, x) && given == nullptr) {
     NormedInput rows{.x = x, .norm = normed ? &norm : nullptr};
     const auto [joined, output] = attention.attend_unprojected(rows, pass.mask);
     if (joined.defined()) {
