@@ -49,8 +49,11 @@ void say_start(const TrainRequest& request, const PreparedData& data, const Lear
                           all->size(), all->engine(), request.threads, largest.end));
   }
   if (settings.evaluation.dev != DevSplit::dev) {
-    host::say("evaluation.dev is \"" + to_string(settings.evaluation.dev) +
-              "\": that split chooses the checkpoint, and dev is trained on");
+    host::say(fmt::format("evaluation.dev is \"{}\": {}, and dev is trained on",
+                          settings.evaluation.dev,
+                          settings.evaluation.select_after < 1
+                              ? "that split chooses the checkpoint"
+                              : "the last checkpoint is tested, which nothing chooses"));
   }
 }
 

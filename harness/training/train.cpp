@@ -267,7 +267,11 @@ class TrainingLoop {
     Model& model = learner_->model();
     on_rank_zero(all_, [&] { folder_.load_best(model, request_.device, at_.best_step); });
     if (all_ != nullptr) broadcast_state(*all_, model);
-    return evaluated("test", data_.split("test"));
+    try {
+      return evaluated("test", data_.split("test"));
+    } catch (const host::Interrupted& error) {
+      throw host::Interrupted(std::string(error.what()) + "; continue with --resume");
+    }
   }
 
   Evaluation evaluated(const std::string& what, const Split& split) {

@@ -92,6 +92,14 @@ std::string config_differences(json a, json b) {
   a = config_identity(std::move(a));
   b = config_identity(std::move(b));
   if (!a.is_object() || !b.is_object()) return differences_text(a, b);
+  // Left out of the identity where it is what runs did before there was the setting.
+  for (const auto& [key, before] : settings_since().items()) {
+    const json::json_pointer at = dotted_pointer(key);
+    if (a.contains(at) == b.contains(at)) continue;
+    json& without = a.contains(at) ? b : a;
+    if (without.contains(at.parent_pointer()) && without.at(at.parent_pointer()).is_object())
+      without[at] = before;
+  }
   // What a protocol gives other attentions; what it gives this one is there itself.
   for (json* of : {&a, &b}) of->erase("by_attention");
   const json::json_pointer given("/attention/given/file"), file("/attention/options/file"),

@@ -106,6 +106,10 @@ TEST_F(TrainTest, TestStandsInForDevWhereTheRecipeSaysSo) {
   EXPECT_NE(result.err.find(" 232 train, 50 dev, 50 test\n"), std::string::npos) << result.err;
   EXPECT_NE(result.err.find("that split chooses the checkpoint, and dev is trained on"),
             std::string::npos);
+  auto last = words("last");
+  last.insert(last.end(), {"--set", "evaluation.dev=test", "--set", "evaluation.select_after=1"});
+  EXPECT_NE(run_program(last).err.find("the last checkpoint is tested, which nothing chooses, and"),
+            std::string::npos);
   const Result record = parse_result(read_json(run("a") / kResultFile));
   EXPECT_EQ(record.dev->count, 50);
   EXPECT_EQ(record.dev->correct, record.test->correct);

@@ -408,6 +408,19 @@ TEST(ProtocolTest, WhatAProtocolGivesOthersMakesNoOtherRun) {
   EXPECT_NE(config_differences(config, other).find("optimizer.weight_decay"), std::string::npos);
 }
 
+// Runs of before there was the setting are what its first value makes.
+TEST(ProtocolTest, ADifferenceFromTheFirstValueOfALaterSettingHasBoth) {
+  const json config = strict_listops().to_json();
+  json other = config;
+  other["kernels"] = "reference";
+  EXPECT_NE(config_differences(config, other).find("kernels: \"fused\" -> \"reference\""),
+            std::string::npos)
+      << config_differences(config, other);
+  const json first = other;
+  other.erase("kernels");
+  EXPECT_EQ(config_differences(first, other), "");
+}
+
 // What a run started from is part of what it is by the weights' digest alone.
 TEST(ProtocolTest, TheOriginOfARunIsOfItsIdentityByItsDigest) {
   Config config = strict_listops();
