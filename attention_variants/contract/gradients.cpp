@@ -85,6 +85,9 @@ void parameter_gradients(const ContractProbe& trial, ClauseReport& f) {
       if (!parameters.is_empty()) run_backward(weighted_sum(out));  // adds to the gradients
     } catch (const Unsupported&) {
       if (n <= trial.subject().context.max_length) throw;
+    } catch (const std::exception& error) {
+      if (n <= trial.subject().context.max_length) throw;
+      f.refused(n, error);
     }
   }
   f.that(true, "");

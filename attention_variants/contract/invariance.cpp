@@ -39,7 +39,7 @@ void batch_invariance(const ContractProbe& trial, ClauseReport& f) {
     f.grade(Grade::wrong);
   }
   apart(trial, f, *trial.make(), trial.samples({41, 30, 1, 7, 0, 41, 22}, 41));
-  trial.far([&](Attention& attention) {
+  trial.far(f, [&](Attention& attention) {
     apart(trial, f, attention, first({kFarPositions, 170, 70}, kFarPositions));
   });
 }
@@ -88,7 +88,7 @@ void causality(const ContractProbe& trial, ClauseReport& f) {
     later_positions(trial, f, *trial.make(type), trial.samples({61, 40, 61}, 61),
                     {1, 2, 17, 48, 60}, type);
   }
-  trial.far([&](Attention& attention) {
+  trial.far(f, [&](Attention& attention) {
     later_positions(trial, f, attention, first({kFarPositions, 170}, kFarPositions), {65, 200},
                     torch::kDouble);
   });

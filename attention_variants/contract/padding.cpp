@@ -116,7 +116,7 @@ void noisy_padding(const ContractProbe& trial, ClauseReport& f, Attention& atten
 void padding_invariance(const ContractProbe& trial, ClauseReport& f) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(uint64_t{23});
   const torch::Tensor holes = torch::rand({4, 41}, generator, torch::kDouble).gt(0.4);
-  trial.far([&](Attention& attention) {
+  trial.far(f, [&](Attention& attention) {
     for (const EntryPoint& form : trial.forms()) {
       const Inputs in = trial.inputs(form, first({kFarPositions, 170, 70}, kFarPositions));
       noisy_padding(trial, f, attention, form, in.needing_gradients(),
@@ -182,7 +182,7 @@ void length_invariance(const ContractProbe& trial, ClauseReport& f) {
                                     {holes, 41}})
       less_padding(trial, f, *attention, mask, cut, type);
   }
-  trial.far([&](Attention& attention) {
+  trial.far(f, [&](Attention& attention) {
     const torch::Tensor mask = first({170, 70, 128}, kFarPositions);
     less_padding(trial, f, attention, mask, 170, torch::kDouble);
   });

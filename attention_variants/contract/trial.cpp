@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace lra::contract {
 
@@ -29,6 +30,13 @@ void ClauseReport::that(bool holds, const std::string& otherwise) {
 
 void ClauseReport::finite(const std::string& what, const torch::Tensor& t) {
   that(torch::isfinite(t).all().item<bool>(), what + " has NaN or infinity");
+}
+
+void ClauseReport::refused(int64_t positions, const std::exception& error) {
+  if (is_out_of_memory(error)) throw;
+  const Grade before = std::exchange(grade_, Grade::fragile);
+  that(false, fmt::format("N = {}: {}", positions, first_line(error)));
+  grade_ = before;
 }
 
 void ClauseReport::ended_in(const std::exception& error) {
@@ -190,13 +198,15 @@ std::shared_ptr<Attention> ContractProbe::make(torch::ScalarType type,
   return attention;
 }
 
-void ContractProbe::far(const std::function<void(Attention&)>& tries) const {
+void ContractProbe::far(ClauseReport& f, const std::function<void(Attention&)>& tries) const {
   AttentionContext context = subject_.context;
   context.max_length = std::max(context.max_length, kFarPositions);
   try {
     tries(*make(torch::kDouble, context, context.seed));
   } catch (const Unsupported&) {
     // A model for so many positions would end in that one clear error.
+  } catch (const std::exception& error) {
+    f.refused(kFarPositions, error);
   }
 }
 

@@ -29,6 +29,9 @@ class ClauseReport {
   void note(const std::string& text) { nearest_text_ = text; }
   /// No NaN and no infinity.
   void finite(const std::string& what, const torch::Tensor& t);
+  /// More positions than it has to take are refused: no result, and none that is wrong. Memory that
+  /// runs out is thrown again.
+  void refused(int64_t positions, const std::exception& error);
   /// The clause could not be tried to its end.
   void ended_in(const std::exception& error);
 
@@ -96,8 +99,8 @@ class ContractProbe {
   std::shared_ptr<Attention> make(torch::ScalarType type, const AttentionContext& context,
                                   uint64_t initial_seed) const;
   /// Calls `tries` with one made for kFarPositions, unless it says (by Unsupported) that it takes
-  /// no so many.
-  void far(const std::function<void(Attention&)>& tries) const;
+  /// no so many; other errors there are fragile in the report.
+  void far(ClauseReport& f, const std::function<void(Attention&)>& tries) const;
 
   /// Gaussian leaves for a mask [B,N].
   Inputs inputs(const EntryPoint& form, const torch::Tensor& mask,

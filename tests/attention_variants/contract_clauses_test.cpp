@@ -41,6 +41,8 @@ enum class Fault {
   takes_any_shape,
   wrong_past_one_block,
   refuses_past_one_block,
+  raises_past_one_block,
+  counts_calls_aside,
   float32_inside,
   float32_inside_and_wrong_gradient,
   float32_softmax,
@@ -88,6 +90,7 @@ class Faulty : public ProjectedAttention {
     const torch::Tensor padded = real.logical_not().unsqueeze(1).unsqueeze(-1);  // [B,1,N,1]
     const bool past = n > kMostPositions;
     if (fault_ == Fault::refuses_past_one_block && past) throw Unsupported("takes one block alone");
+    if (fault_ == Fault::raises_past_one_block && past) throw Error("a table of one block");
     if (fault_ == Fault::even_lengths_alone && n % 2 == 1)
       throw Unsupported("takes even lengths alone");
     if (fault_ == Fault::rounds_inside && type == torch::kFloat)
@@ -157,6 +160,8 @@ class Faulty : public ProjectedAttention {
       if (fault_ == Fault::drops_samples_in_training)
         out = out * torch::rand({out.size(0), 1, 1, 1}).gt(0.5).to(type);
     }
+    if (fault_ == Fault::counts_calls_aside)
+      out = out * (1 + 0.01 * static_cast<double>(is_training() ? calls_++ : calls_));
     if (fault_ == Fault::draws_noise) out = out + 1e-9 * torch::randn_like(out);
     if (table_.defined()) out = out * table_.to(out.scalar_type());
     if (fault_ != Fault::leaves_padded_rows) out = out.masked_fill(padded, 0);
@@ -178,6 +183,7 @@ class Faulty : public ProjectedAttention {
  private:
   const Fault fault_;
   torch::Tensor table_, scale_, shift_;
+  int64_t calls_ = 0;
 };
 
 ContractSubject faulty(Fault fault) {
@@ -234,6 +240,9 @@ TEST(ContractClauses, EachCatchesWhatItIsThereFor) {
       {Fault::unused_parameter, "gradients of every parameter", Grade::wrong},
       {Fault::wrong_gradient, "finite differences", Grade::wrong},
       {Fault::unregistered_table, "state round-trip", Grade::wrong},
+      {Fault::counts_calls_aside, "state round-trip", Grade::wrong},
+      {Fault::raises_past_one_block, "batch invariance", Grade::fragile},
+      {Fault::raises_past_one_block, "gradients of every parameter", Grade::fragile},
       {Fault::float32_under_autocast, "autocast", Grade::fragile},
       {Fault::hides_an_option, "options in effect", Grade::style},
       {Fault::takes_any_shape, "wrong shapes refused", Grade::style},
@@ -271,6 +280,7 @@ TEST(ContractClauses, CatchNothingElse) {
   EXPECT_EQ(failing(faulty(Fault::unused_parameter)), Names{"gradients of every parameter"});
   EXPECT_EQ(failing(faulty(Fault::wrong_gradient)), Names{"finite differences"});
   EXPECT_EQ(failing(faulty(Fault::unregistered_table)), Names{"state round-trip"});
+  EXPECT_EQ(failing(faulty(Fault::counts_calls_aside)), Names{"state round-trip"});
   EXPECT_EQ(failing(faulty(Fault::float32_under_autocast)), Names{"autocast"});
   EXPECT_EQ(failing(faulty(Fault::hides_an_option)), Names{"options in effect"});
   EXPECT_EQ(failing(faulty(Fault::trains_aside)), Names{"gradients of every parameter"});

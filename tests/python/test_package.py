@@ -333,6 +333,8 @@ class Runs(unittest.TestCase):
         self.addCleanup(torch.set_default_dtype, torch.float32)
         self.assertEqual(lra.load_run(self.run_folder, device=torch.device("cpu")).evaluate()["loss"], loss)
         self.assertEqual(lra.check("linear").wrong, [])
+        layer = lra.attention("reformer_tay2020", dim=8, heads=2, max_length=16)
+        self.assertIs(layer(torch.randn(1, 16, 8)).dtype, torch.float64)
 
     def test_stays_where_it_is(self):
         before = os.getcwd()

@@ -44,7 +44,7 @@ std::vector<uint32_t> bits(const Pair& key, uint32_t count) {
 torch::Tensor jax_normal(int64_t count) {
   const Pair key = threefry({0, 0}, {0, 1});
   const std::vector<uint32_t> words = bits(key, static_cast<uint32_t>(count));
-  torch::Tensor uniform = torch::empty({count});
+  torch::Tensor uniform = torch::empty({count}, torch::kFloat);
   const float low = std::nextafter(-1.0F, 0.0F);
   for (int64_t i = 0; i < count; ++i) {
     const float unit =
