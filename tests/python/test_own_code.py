@@ -283,6 +283,49 @@ class OwnCode(unittest.TestCase):
         self.refused("beside_helper.py:2 in inner", lambda: self.layer("AsksHelper")(torch.randn(1, 5, 8)))
 
 
+COPIED = """
+import lra
+
+class Learns(nn.Module):
+    def __init__(self, head_dim):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(head_dim))
+        self.fixed = nn.Parameter(torch.ones(head_dim), requires_grad=False)
+        self.register_buffer("shift", torch.zeros(head_dim))
+
+    def forward(self, q, k, v, mask):
+        return base(q, k, v * self.w * self.fixed + self.shift, mask)
+
+class Recurs(nn.Module):
+    def __init__(self, dim):
+        super().__init__()
+        self.rnn = nn.GRU(dim, dim, batch_first=True)
+        self.out = nn.Linear(dim, dim)
+
+    def forward(self, x, mask):
+        return self.out(self.rnn(x.masked_fill(~mask[..., None], 0))[0]).masked_fill(~mask[..., None], 0)
+
+class Nests(nn.Module):
+    def __init__(self, dim, heads, max_length):
+        super().__init__()
+        path = __file__
+        self.inner = lra.attention(f"python:{path}:Learns", dim=dim, heads=heads, max_length=max_length)
+        self.linear = lra.attention("linear", dim=dim, heads=heads)
+
+    def forward(self, x, mask):
+        return self.inner(x, mask) + self.linear(x, mask)
+
+class KeepsAside(nn.Module):
+    def __init__(self, head_dim):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(head_dim))
+        self.aside = [self.w]
+
+    def forward(self, q, k, v, mask):
+        return base(q, k, v * self.aside[0], mask)
+"""
+
+
 class Copies(unittest.TestCase):
     def test_an_optimizer_copied_with_a_layer_trains_the_copy(self):
         class Trainer:
@@ -315,6 +358,34 @@ class Copies(unittest.TestCase):
             self.assertLess(expected[2], expected[0])
             for other in others:
                 self.assertEqual(losses(other), expected, name)
+
+    def test_a_layer_of_a_class_of_ones_own_trains_in_a_copy(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "copied.py")
+            with open(path, "w") as file:
+                file.write(HEAD + COPIED)
+            x = torch.randn(4, 12, 8)
+            for name in ("Learns", "Recurs", "Nests"):
+                made = lra.attention(f"python:{path}:{name}", dim=8, heads=2, max_length=24)
+                made(x).square().mean().backward()
+                expected = {name: p.grad.clone() for name, p in made.named_parameters()}
+                for copied in (
+                    copy.deepcopy(made),
+                    copy.deepcopy(copy.deepcopy(made)),
+                    pickle.loads(pickle.dumps(made)),
+                    copy.deepcopy(made).double(),
+                ):
+                    copied.zero_grad()
+                    copied(x.to(next(copied.parameters()).dtype)).square().mean().backward()
+                    for at, parameter in copied.named_parameters():
+                        gradient = torch.zeros(()) if parameter.grad is None else parameter.grad.float()
+                        self.assertTrue(torch.allclose(gradient, expected[at], atol=1e-6), f"{name} {at}")
+                copied.load_state_dict({k: torch.zeros_like(v) for k, v in copied.state_dict().items()})
+                self.assertEqual(float(copied(x.double()).detach().abs().max()), 0, name)
+                self.assertEqual(lra.check(made, dim=8, heads=2).wrong, [], name)
+            kept = lra.attention(f"python:{path}:KeepsAside", dim=8, heads=2)
+            with self.assertRaisesRegex(lra.Error, "tensors that it keeps aside in KeepsAside.aside"):
+                copy.deepcopy(kept)
 
     def test_tied_parameters_stay_tied(self):
         class Tied(nn.Module):

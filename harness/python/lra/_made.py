@@ -3,15 +3,17 @@
 import contextlib
 import sys
 import threading
+import weakref
 
 import torch
 
 from lra._errors import Refused, _told, _told_by, interrupt
-from lra._objects import own_modules
+from lra._objects import own_modules, untrained
 from lra._settings import settings_kept
 
 _called = "python"  # the class that was called last: a backward function is probably its own
 _calls = threading.local()  # .running: calls of forward that run in this thread
+_all: weakref.WeakSet = weakref.WeakSet()  # every Made
 
 
 def _refuse_forks(event, _):
@@ -26,6 +28,15 @@ def _refuse_forks(event, _):
 sys.addaudithook(_refuse_forks)
 
 
+def take(taken):
+    """Puts others in the places of tensors, {id: (tensor, the other)}, wherever objects have them.
+
+    A copied layer computes with the tensors that were copied, as an optimizer may have those.
+    """
+    for made in list(_all):
+        made.take(taken)
+
+
 class Made:
     """An object of a user's class, and how it is called."""
 
@@ -33,18 +44,42 @@ class Made:
         self._module = module
         self._heads = heads
         self._where = where
-        self._parameters = list(module.parameters())
         self._owners = own_modules(module)
         self._named = self._persistent()
         self._given: list = []  # of the call before: buffers' copies, and their versions at its end
         self._looks = 3  # calls after which it is no longer looked at whether forward seeds
         self._random = None  # the states of torch's generator before and after the call before
+        self._look()
+        _all.add(self)
+
+    def _look(self):
+        self._parameters = list(self._module.parameters())
         self._buffers = [
             (owner, name, buffer)
             for owner in self._owners
             for name, buffer in owner._buffers.items()
             if buffer is not None
         ]
+
+    def take(self, taken):
+        found = False
+        for owner in self._owners:
+            for held in (owner._parameters, owner._buffers):
+                for name, tensor in list(held.items()):
+                    if id(tensor) not in taken:
+                        continue
+                    found, other = True, taken[id(tensor)][1]
+                    if isinstance(other, torch.nn.Parameter):
+                        setattr(owner, name, other)  # parts of torch that keep lists, as nn.LSTM, learn of it
+                    held[name] = other
+        if not found:
+            return
+        self._look()
+        if name := untrained(self._module):
+            raise Refused(
+                f"{self._where}: a copy of it would go on with tensors that it keeps aside in {name}; "
+                "look them up in forward, by their registered names"
+            )
 
     def takes_heads(self):
         return self._heads

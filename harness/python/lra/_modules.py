@@ -21,7 +21,7 @@ from lra._errors import OutOfMemory, Refused, WrongUse, _told_by, _where, interr
 from lra._generators import float32_by_default, random_state, seed_generators, set_random_state  # noqa: F401
 from lra._imports import as_on_disk, folder_beside, folder_of, imports_from, modules_beside
 from lra._made import Made, raised_in_backward  # noqa: F401
-from lra._objects import fault, own_buffers
+from lra._objects import begin, fault, own_buffers
 from lra._settings import settings_kept
 
 NAMED = ("file", "class", "sha256", "imports_sha256")  # options that name the class; the others are keywords
@@ -185,7 +185,8 @@ def _takes_heads(made, where):
         if said not in ("heads", "layer"):
             raise Refused(f"{where}: lra_inputs should be 'heads' or 'layer', not {said!r}")
         return said == "heads"
-    takes = list(inspect.signature(made.forward).parameters.values())[1:]
+    bound = isinstance(inspect.getattr_static(made, "forward"), (staticmethod, classmethod))
+    takes = list(inspect.signature(made.forward).parameters.values())[0 if bound else 1 :]
     parameters = [p for p in takes if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     needed = [p for p in parameters if p.default is p.empty]
     for count in (len(needed), len(parameters)):
@@ -231,7 +232,7 @@ def make(options_json, offered_json):
             "no position reads later ones; say so, or give model.causal=false"
         )
     keywords = _keywords(made, options, offered)
-    before, cpu = random_state(), torch.random.get_rng_state()
+    this, before, cpu = begin(), random_state(), torch.random.get_rng_state()
     try:
         seed_generators(offered["seed"])
         torch.random.default_generator.manual_seed(offered["seed"])
@@ -242,7 +243,7 @@ def make(options_json, offered_json):
         set_random_state(before)
     if "_modules" not in vars(module):
         raise Refused(f"{where}: __init__ does not call super().__init__(); call it first")
-    if text := fault(module):
+    if text := fault(module, this):
         raise Refused(f"{where}: {text}")
     own_buffers(module)
     return Made(module, _takes_heads(made, where), where)

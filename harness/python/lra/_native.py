@@ -5,7 +5,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from lra import _lra
+from lra import _lra, _made
+from lra._errors import Refused
 
 # On GPUs attentions run these kernels; without a driver there is nothing to load.
 _lra.load_cuda(_lra.__file__)
@@ -73,6 +74,7 @@ class NativeModule(nn.Module):
         self._places = []
         self._parts = []
         known = set()  # places of parts
+        taken = {}  # by id: a tensor that an object of a user's class holds, and the one that is it now
         for path, tensor, trained in native.tensors():
             owner: nn.Module = self
             *folders, name = path.split(".")
@@ -92,6 +94,11 @@ class NativeModule(nn.Module):
             if trained:
                 value._is_param = True
             self._places.append((self._unless_self(owner), kind, name, value))
+            taken[id(tensor)] = tensor, value
+        try:
+            _made.take(taken)
+        except Refused as error:
+            raise _lra.Error(str(error)) from None
 
     def _unless_self(self, owner: nn.Module) -> nn.Module | None:
         return None if owner is self else owner

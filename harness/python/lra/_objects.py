@@ -101,14 +101,22 @@ def own_buffers(module):
                 owner._buffers[name] = copies.setdefault(id(buffer), (buffer, buffer.detach().clone()))[1]
 
 
-def shared_parameter(module):
-    """The name of a parameter that another object was seen to have too; None where there is none."""
-    this = next(_objects)
-    return next((name for name, tensor in module.named_parameters() if _holders.setdefault(tensor, this) != this), None)
+def begin():
+    """The number of an object, which those that its constructor makes come after."""
+    return next(_objects)
 
 
-def fault(module):
-    """What an object may not hold, and what to do; None where it holds nothing of the kind."""
+def shared_parameter(module, this):
+    """The name of a parameter that an object from before this one was seen to have; None where there is none."""
+    for name, tensor in module.named_parameters():
+        if _holders.setdefault(tensor, this) < this:
+            return name
+        _holders[tensor] = this  # of one that it made and holds
+    return None
+
+
+def fault(module, this):
+    """What an object may not hold, and what to do; None where it holds nothing of the kind. this: its begin()."""
     if part := extra_state(module):
         return (
             f"{part} keeps state by get_extra_state(), which checkpoints do not hold; keep it in buffers, by "
@@ -119,7 +127,7 @@ def fault(module):
             f"it keeps {name}, which is not registered, so that nothing trains it and no checkpoint has it; make it a "
             "torch.nn.Parameter, and a list of layers a torch.nn.ModuleList"
         )
-    if name := shared_parameter(module):
+    if name := shared_parameter(module, this):
         return (
             f"parameter {name} is that of another object of the class too, so that layers would train one tensor; make it "
             "in __init__"
