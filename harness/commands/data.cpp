@@ -68,9 +68,10 @@ void add_prepare_command(CLI::App& data, const SharedOptions& options) {
       ->option_text("S");
   add_generator_options(*command, p);
   command
-      ->add_option("--set", options->sets,
-                   "key=value of the task's own generator, as length=128; may be given again "
-                   "(docs/data.md)")
+      ->add_option(
+          "--set", options->sets,
+          "key=value of the task's own generator, as length=128 (repeatable, the last of a "
+          "key counts; docs/data.md)")
       ->option_text("KEY=VALUE");
   command->add_flag("--synthetic", p.synthetic,
                     "A stand-in for data that cannot be had, made of --source; every "

@@ -187,7 +187,9 @@ void add_cell_options(CLI::App& command, ProfileOptions& options) {
                      "Of scope model; default: the preset's");
   command.add_option("--task", options.request.task,
                      "Of scope model, and of the protocol's batch; default: the preset's");
-  command.add_option("--set", options.request.sets, "Of scope model: override a.b=v (repeatable)")
+  command
+      .add_option("--set", options.request.sets,
+                  "Of scope model: override a.b=v (repeatable, the last of a key counts)")
       ->allow_extra_args(false);
 }
 

@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -175,25 +174,10 @@ void check_letters(int argc, char** argv) {
   }
 }
 
-// Two values of one key, of which one would go unused.
-void check_one_value_each(const CLI::Option& option) {
-  std::map<std::string, std::string> known;
-  for (const std::string& word : option.results()) {
-    const size_t equals = word.find('=');
-    if (equals == std::string::npos) continue;  // the command says what is wrong with it
-    const auto [first, added] = known.emplace(word.substr(0, equals), word);
-    if (!added && first->second != word) {
-      throw CLI::ValidationError(fmt::format("{0} {1} contradicts {0} {2}: give one",
-                                             option.get_name(), word, first->second));
-    }
-  }
-}
-
 // Values that CLI11 takes for none, or for another number than they look like.
 void check_values(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     const bool integer = option->get_type_name().find("INT") != std::string::npos;
-    if (option->get_name() == "--set") check_one_value_each(*option);
     for (const std::string& value : option->results()) {
       if (value.empty()) {
         throw CLI::ValidationError(fmt::format(

@@ -24,8 +24,10 @@ void add_suite_cell_options(CLI::App& command, SuiteOptions& options) {
                   "protocol), or a path to one")
       ->capture_default_str();
   command
-      .add_option("--set", options.sets,
-                  "Override, as training.batch=16 (repeatable); the records say so")
+      .add_option(
+          "--set", options.sets,
+          "Override, as training.batch=16 (repeatable, the last of a key counts); the records "
+          "say so")
       ->allow_extra_args(false);
   command
       .add_option("--data", options.data,

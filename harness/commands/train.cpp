@@ -220,8 +220,10 @@ void add_train_command(CLI::App& app) {
   command->add_option("--protocol", options->protocol, "Protocol, or a path to one")
       ->capture_default_str();
   command
-      ->add_option("--set", options->sets,
-                   "Override, as training.batch=16 (repeatable); the record says so")
+      ->add_option(
+          "--set", options->sets,
+          "Override, as training.batch=16 (repeatable, the last of a key counts); the record "
+          "says so")
       ->allow_extra_args(false);
   command
       ->add_option("--objective", options->objective,

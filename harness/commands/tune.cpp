@@ -126,7 +126,9 @@ void add_tune_options(CLI::App& command, TuneOptions& options) {
   command.add_option("--protocol", cells.protocol, "Protocol, or a path to one")
       ->capture_default_str();
   command
-      .add_option("--set", cells.sets, "Override at every point, as training.batch=16 (repeatable)")
+      .add_option("--set", cells.sets,
+                  "Override at every point, as training.batch=16 (repeatable, the last of a key "
+                  "counts)")
       ->allow_extra_args(false);
   command
       .add_option("--data", cells.data,

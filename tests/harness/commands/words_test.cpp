@@ -64,19 +64,6 @@ TEST(WordsTest, EmptyValuesAndZerosInFrontAreNoValues) {
                    "--min-length: Value -5 not in range 0 to 1099511627776"));
 }
 
-TEST(WordsTest, TwoValuesOfOneSettingAreRefused) {
-  const std::string once = "optimizer.lr=0.1", other = "optimizer.lr=0.2";
-  EXPECT_TRUE(
-      says(usage_error(train_words({"--attention", "linear", "--set", once, "--set", other})),
-           "--set optimizer.lr=0.2 contradicts --set optimizer.lr=0.1: give one"));
-  EXPECT_TRUE(says(usage_error({"data", "prepare", "recall", "--out", "d", "--set", "length=64",
-                                "--set", "length=128"}),
-                   "--set length=128 contradicts --set length=64: give one"));
-  EXPECT_TRUE(says(usage_error(train_words({"--attention", "linear", "--set", once, "--set", once}),
-                               /*status=*/1),
-                   "no prepared data"));
-}
-
 TEST(WordsTest, WhatIsNoUtf8StandsInNoRecord) {
   for (const char* option : {"--run", "--data"})
     EXPECT_TRUE(says(usage_error(train_words({option, "b\xff"})), "'b\\xff' is not UTF-8, which"))
