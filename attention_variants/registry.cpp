@@ -2,6 +2,7 @@
 // or name:FILE for one that is made from a file (the same as name[file=FILE]), or name:FILE:CLASS
 // for one that is a class in it (name[file=FILE,class=CLASS]).
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -149,11 +150,22 @@ bool register_attention(AttentionEntry entry, const std::string& source_sha256) 
 }
 
 void check_registrations() {
-  if (names_taken().empty()) return;
-  throw Error(
-      fmt::format("attention '{}' is registered twice: give that of LRA_EXTRA_VARIANTS "
-                  "another name",
-                  names_taken().front()));
+  if (!names_taken().empty()) {
+    throw Error(
+        fmt::format("attention '{}' is registered twice: give that of LRA_EXTRA_VARIANTS "
+                    "another name",
+                    fmt::join(names_taken(), "', '")));
+  }
+  for (const auto& [name, entry] : registry()) {
+    constexpr const char* kLetters =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+    if (name.empty() || name.find_first_not_of(kLetters) != std::string::npos) {
+      throw Error(
+          fmt::format("attention '{}' of LRA_EXTRA_VARIANTS cannot be named on a command "
+                      "line: its name should be of letters, digits, _, - and .",
+                      printable(name, 100)));
+    }
+  }
 }
 
 json options_in_effect(const std::string& name, json reported) {

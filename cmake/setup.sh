@@ -15,17 +15,21 @@ readonly packages=(g++:c++ cmake:cmake ninja-build:ninja nlohmann-json3-dev libc
 # did WHAT, UNDO: told to the user and kept beside what was installed.
 did() {
   say "  undo with: $2"
-  mkdir -p "$cache"
+  if [[ -n $(unwritable "$cache") ]]; then return; fi
   printf '%s  %s; undo with: %s\n' "$(date '+%F %T')" "$1" "$2" >>"$cache/setup.log"
+}
+
+need_writable() {
+  local why
+  why=$(unwritable "$1")
+  if [[ -z $why ]]; then return; fi
+  die "$1 cannot be written ($why); free space there, make it yours (chown), or set XDG_CACHE_HOME to another folder (an absolute path), or LRA_TORCH to an installed LibTorch"
 }
 
 # one_at_a_time FILE DESCRIPTOR: holds the lock until the descriptor is closed; a second call waits.
 one_at_a_time() {
-  local folder=${1%/*} why
-  why=$(unwritable "$folder")
-  if [[ -n $why ]]; then
-    die "$folder cannot be written ($why); free space there, make it yours (chown), or set XDG_CACHE_HOME to another folder (an absolute path)"
-  fi
+  local folder=${1%/*}
+  need_writable "$folder"
   eval "exec $2>\"\$1\""
   local status=0
   if command -v flock >/dev/null; then flock -n "$2" || status=$?; fi
@@ -270,7 +274,7 @@ complete_torch() {
     need_space 1
     say "LibTorch: Python imports torch with what it asks for; installing that (about 120 MB) into $1, with stand-ins for CUDA's libraries"
     mapfile -t needs < <("$1/bin/python" -I -c "$torch_needs")
-    if ! "$1/bin/python" -I -m pip install "${quiet[@]}" --disable-pip-version-check "${needs[@]}" >&2 ||
+    if ! PIP_USER=0 "$1/bin/python" -I -m pip install "${quiet[@]}" --disable-pip-version-check "${needs[@]}" >&2 ||
       ! env -u LD_LIBRARY_PATH "$1/bin/python" "$root/cmake/cuda_stand_ins.py" "$2/lib" "$(cuda_packages_of "$2")/lib" >&2 ||
       ! env -u LD_LIBRARY_PATH "$1/bin/python" -I -c 'import torch' >&2; then
       die "could not complete torch $torch_version in $1 (above: why); run again, or set LRA_PYTHON to a Python that has it"
@@ -288,13 +292,14 @@ make_venv() {
     needed=3 what="about 1.3 GB, for CPUs; LRA_CUDA=on: 5 GB" wheels=(--no-deps --no-compile "${wheels[@]}" "${torch_cpu_needs[@]}")
   fi
   find_python || die "no python3 (3.10 or newer, with venv) to install LibTorch with; install python3-venv or set LRA_TORCH"
+  need_writable "$cache"
   if [[ -e $venv ]]; then say "LibTorch: $venv is not complete, making it anew"; fi
   rm -rf "$venv"
   mkdir -p "$cache"
   need_space $needed
   say "LibTorch: installing torch $torch_version ($what) into $venv"
   from_root "$python" -m venv "$venv" || die "could not make the virtual environment $venv with $python (above: why)"
-  "$venv/bin/python" -I -m pip install "${quiet[@]}" --disable-pip-version-check "${wheels[@]}" >&2 ||
+  PIP_USER=0 "$venv/bin/python" -I -m pip install "${quiet[@]}" --disable-pip-version-check "${wheels[@]}" >&2 ||
     die "pip could not install torch $torch_version (above: why); run again, or set LRA_TORCH to an installed LibTorch"
   did "installed torch $torch_version into $venv" "rm -rf '$venv'   (and pip's own cache: pip cache purge)"
 }
@@ -333,12 +338,13 @@ choose_cuda() {
   # Its libraries and headers are links into the packages that came with this torch.
   if [[ $(cat "$cuda/.complete" 2>/dev/null) == "$torch $version" && -e $cuda/lib64/libcudart.so ]]; then return; fi
   find_python || die "no python3 (3.10 or newer, with venv) to install the CUDA compiler with; install CUDA $version"
+  need_writable "$cache"
   say "CUDA: no nvcc $version here; installing NVIDIA's compiler from PyPI (about 300 MB) into $cuda"
   rm -rf "$cuda"
   mkdir -p "$cuda"
   from_root "$python" -m venv "$cuda/venv"
   # Without the pins nvvm comes newer than ptxas can read.
-  "$cuda/venv/bin/python" -I -m pip install "${quiet[@]}" --disable-pip-version-check --no-deps --target "$cuda/packages" \
+  PIP_USER=0 "$cuda/venv/bin/python" -I -m pip install "${quiet[@]}" --disable-pip-version-check --no-deps --target "$cuda/packages" \
     "nvidia-cuda-nvcc==$version.*" "nvidia-nvvm==$version.*" "nvidia-cuda-crt==$version.*" "nvidia-cuda-cccl==$version.*" >&2 ||
     die "pip could not install NVIDIA's compiler (above: why); run again, or install CUDA $version"
   # Moved out of the packages: nvcc looks for all else beside itself.
@@ -484,7 +490,9 @@ compile() {
   say "build: bringing $build up to date with $workers jobs (fewer: LRA_BUILD_JOBS), log in $log"
   if run_ninja "$workers" "$target"; then return; fi
   # A mistake in a source file is the user's to mend; a build folder that Ninja or the linker cannot read is ours.
-  if ninja -C "$build" -n "$target" >/dev/null 2>&1 && ! grep -qiE 'file truncated|file format not recognized|malformed' "$log"; then
+  # Compilers quote sources, which may say what linkers do.
+  if ninja -C "$build" -n "$target" >/dev/null 2>&1 &&
+    { grep -qE '^[^ ]+:[0-9]+(:[0-9]+)?: (fatal )?error: ' "$log" || ! grep -qiE 'file truncated|file format not recognized|malformed' "$log"; }; then
     failed "the build failed"
   fi
   say "build: the build folder is damaged, once more from nothing"
@@ -498,7 +506,11 @@ set_up() {
   # What the folder remembers is read and changed by one call at a time.
   one_at_a_time "$build/.lock" 8
   ask_cuda
-  one_at_a_time "$cache/lock" 9
+  if [[ -z $(unwritable "$cache") ]]; then
+    one_at_a_time "$cache/lock" 9
+  elif [[ -z $wanted_torch || $wanted_torch == pip ]] && ! finds_torch "$cache/venv" && ! finds_torch "$cache/venv-cpu"; then
+    need_writable "$cache"
+  fi  # Else all is there already.
   install_packages
   choose_with_cuda
   choose_torch
@@ -515,7 +527,13 @@ set_up() {
     configure
     compile "$1"
     # A program cut short by a full disk or a crash is newer than all its parts: Ninja takes it for good.
-    if ! "$program" --version >/dev/null 2>&1; then
+    local said
+    if ! said=$("$program" --version 2>&1 >/dev/null); then
+      # It starts, and refuses what was built in.
+      if [[ $said == 'lra: '* ]]; then
+        printf '%s\n' "$said" >&2
+        exit 1
+      fi
       rm -f "$program"
       run_ninja 1 lra || failed "the build failed"
       "$program" --version >/dev/null || die "the program does not start (above: why); make it anew with: rm -rf '$build'"

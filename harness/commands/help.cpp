@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -103,7 +104,16 @@ void collect(CLI::App& app, const std::string& path, const std::vector<Named>& n
   Followers help{.path = "lra help" + path.substr(std::string("lra").size()),
                  .words = here.words,
                  .values = {}};
-  for (const CLI::Option* option : app.get_options()) {
+  std::vector<const CLI::Option*> options = std::as_const(app).get_options();
+  // `suite plan` takes the options of `suite`; those of `lra` itself are --help and --version.
+  if (const CLI::App* above = app.get_parent();
+      above != nullptr && above->get_parent() != nullptr) {
+    std::ranges::copy_if(above->get_options(), std::back_inserter(options),
+                         [&app](const CLI::Option* option) {
+                           return app.get_option_no_throw(option->get_name()) == nullptr;
+                         });
+  }
+  for (const CLI::Option* option : options) {
     if (option->get_group().empty()) continue;  // of our own processes
     for (const std::string& name : option->get_lnames()) {
       here.words.push_back("--" + name);

@@ -197,7 +197,10 @@ std::vector<std::string> next_commands(const Suite& suite, const fs::path& progr
                                 host::shell_word(suite.cells[second].run.parent_path().string())));
   }
   const fs::path example = program.parent_path() / "tests/examples/my_attention.cpp";
-  if (program.filename() == "run" && fs::exists(example)) {
+  const bool own = std::ranges::any_of(attentions, [](const AttentionSpec& one) {
+    return !attention_entry(one.name).source_sha256.empty();
+  });
+  if (program.filename() == "run" && fs::exists(example) && !own) {
     lines.push_back(fmt::format(
         "LRA_EXTRA_VARIANTS={} {} suite --budget smoke --attentions {},softplus --out {}  "
         "# an attention of your own, built in, beside one of these",

@@ -143,12 +143,28 @@ TEST(Registry, EntriesAreSortedAndComplete) {
   EXPECT_EQ(attention_entry("standard").info.softmax, Softmax::exact);
 }
 
+// In a process of its own, as the registry keeps it.
+TEST(Registry, RefusesANameThatNobodyCanType) {
+  const auto register_and_check = [](const std::string& name) {
+    AttentionEntry entry = attention_entry("standard");
+    entry.info.name = name;
+    register_attention(std::move(entry));
+    std::fputs(error_text([] { check_registrations(); }).c_str(), stderr);
+    std::_Exit(0);
+  };
+  for (const char* name : {"a b", "a,b", "x[y]", "python:a", ""})
+    EXPECT_EXIT(register_and_check(name), testing::ExitedWithCode(0), "cannot be named on a")
+        << name;
+  EXPECT_EXIT(register_and_check("my-attention_2.0"), testing::ExitedWithCode(0), "no error");
+}
+
 TEST(Registry, RefusesANameTwice) {
   check_registrations();
   EXPECT_FALSE(register_attention(AttentionEntry(attention_entry("standard"))));
-  EXPECT_EQ(
-      error_text([] { check_registrations(); }),
-      "attention 'standard' is registered twice: give that of LRA_EXTRA_VARIANTS another name");
+  EXPECT_FALSE(register_attention(AttentionEntry(attention_entry("linear"))));
+  EXPECT_EQ(error_text([] { check_registrations(); }),
+            "attention 'standard', 'linear' is registered twice: give that of LRA_EXTRA_VARIANTS "
+            "another name");
 }
 
 TEST(Registry, TellsTheSourceOfTheUsersOwn) {
