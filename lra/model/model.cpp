@@ -191,8 +191,11 @@ std::vector<std::string> Model::slow_parameters() const {
 }
 
 bool Model::length_invariant() const {
+  // Of a sample that is padding throughout the greatest is of all its positions.
   const bool pooled =
-      at_positions_ || options_.pooling != Pooling::mean || options_.mean_over == MeanOver::real;
+      at_positions_ || (options_.pooling == Pooling::max    ? !any_is_padding_
+                        : options_.pooling == Pooling::mean ? options_.mean_over == MeanOver::real
+                                                            : true);
   return pooled && masked_ && options_.padding == Padding::masked &&
          options_.padded_rows == ops::PaddedRows::zero &&
          std::ranges::all_of(

@@ -26,11 +26,14 @@ torch::Tensor BatchNormImpl::forward(const torch::Tensor& x, const BlockPass& pa
   const torch::Tensor rows = x.to(weight_.scalar_type());
   const bool apart = is_training() && pass.options.batch_statistics == BatchStatistics::real &&
                      !all_true(pass.mask);
+  // LibTorch's unbiased variance of one row is no number, and the running one would be none.
+  const bool one = is_training() && rows.size(0) * rows.size(1) == 1;
   const torch::Tensor y =
-      apart ? counted_apart(rows, pass.mask)
-            : torch::batch_norm(rows.flatten(0, 1), weight_, bias_, running_mean_, running_var_,
-                                is_training(), momentum_, eps_, /*cudnn_enabled=*/false)
-                  .view_as(rows);
+      apart || one
+          ? counted_apart(rows, pass.mask)
+          : torch::batch_norm(rows.flatten(0, 1), weight_, bias_, running_mean_, running_var_,
+                              is_training(), momentum_, eps_, /*cudnn_enabled=*/false)
+                .view_as(rows);
   return y.to(x.scalar_type());
 }
 
