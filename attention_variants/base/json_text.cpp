@@ -82,7 +82,8 @@ std::vector<std::string> differences(const json& a, const json& b) {
     // A key that is not there says the same as null.
     const json from = left.value_or(json()), to = right.value_or(json());
     if (from != to)
-      out.push_back(fmt::format("{}: {} -> {}", path, printable_json(from), printable_json(to)));
+      out.push_back(
+          fmt::format("{}: {} -> {}", path, printable(from.dump()), printable(to.dump())));
   }
   return out;
 }
@@ -90,7 +91,8 @@ std::vector<std::string> differences(const json& a, const json& b) {
 std::string differences_text(const json& a, const json& b) {
   const std::vector<std::string> all = differences(a, b);
   if (all.empty()) return "";
-  return all.front() + (all.size() > 1 ? " and " + std::to_string(all.size() - 1) + " more" : "");
+  return printable(all.front(), 400) +
+         (all.size() > 1 ? " and " + std::to_string(all.size() - 1) + " more" : "");
 }
 
 std::string there_and_here(const json& there, const json& here, const std::vector<NamedKey>& keys) {

@@ -39,7 +39,10 @@ torch::Tensor stacked(const TensorFile& in, const std::vector<std::string>& name
 
 torch::Tensor mask_of(const TensorFile& in, const torch::Tensor& tokens, InputMask kind) {
   const std::vector<std::string> names = numbered("mask", tokens.size(1));
-  if (in.find(names.front()) != nullptr) return stacked(in, names, torch::kBool);
+  const auto given = [&in](const std::string& name) { return in.find(name) != nullptr; };
+  // Where nothing is masked a given mask changes nothing, as in scope attention.
+  if (kind != InputMask::none && std::ranges::any_of(names, given))
+    return stacked(in, names, torch::kBool);
   return kind == InputMask::nonzero ? tokens.ne(0) : torch::ones_like(tokens, torch::kBool);
 }
 
@@ -95,7 +98,8 @@ int64_t input_length(const TensorFile& in) {
   const torch::Tensor* const tokens =
       in.find("tokens") != nullptr ? in.find("tokens") : in.find("tokens1");
   if (tokens == nullptr || tokens->dim() != 2)
-    throw Error("the input should hold tokens [B,N], or tokens1 and tokens2 [B,N]");
+    throw Error(
+        "the input should hold tokens [B,N], or of several sequences tokens1, tokens2 ... [B,N]");
   return tokens->size(1);
 }
 

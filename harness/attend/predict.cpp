@@ -74,7 +74,7 @@ PredictedLines predict(const TrainedModel& run, std::span<const std::string> lin
   PredictedLines result;
   if (lines.empty()) return result;
   const SplitWriter samples = read_lines(written, lines, length, from);
-  const host::TemporaryFolder folder(std::filesystem::temp_directory_path());
+  const host::TemporaryFolder folder(host::temporary_place());
   const std::filesystem::path file = folder.path() / "lines.safetensors";
   samples.write(file, written.vocabulary);
   Split split(file, written.sequences(), written.classes, written.vocabulary);

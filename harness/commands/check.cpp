@@ -134,8 +134,9 @@ void add_check_command(CLI::App& app) {
   command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();
   command->add_flag("--json", options->as_json, "As JSON");
   CLI::Option* explain = command->get_option("--explain");
-  for (const char* other : {"--attention", "--option", "--strict", "--heads", "--head-dim",
-                            "--width", "--causal", "--task", "--protocol", "--json"})
+  for (const char* other :
+       {"--attention", "--option", "--strict", "--heads", "--head-dim", "--width", "--causal",
+        "--task", "--protocol", "--json", "--device", "--threads"})
     explain->excludes(other);
   command->callback([options] { run_check(*options); });
 }

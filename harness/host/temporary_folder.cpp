@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 
@@ -11,6 +12,16 @@
 #include "attention_variants/base/files.h"
 
 namespace lra::host {
+
+std::filesystem::path temporary_place() {
+  std::error_code none;
+  std::filesystem::path place = std::filesystem::temp_directory_path(none);
+  if (!none) return place;
+  const char* const named = std::getenv("TMPDIR");
+  throw Error(
+      fmt::format("TMPDIR is {}, which is no folder that can be used ({}); name one that is",
+                  named == nullptr ? "not set, and so /tmp" : named, none.message()));
+}
 
 TemporaryFolder::TemporaryFolder(const std::filesystem::path& where, const std::string& name) {
   std::string path = (where / (name + "-XXXXXX")).string();

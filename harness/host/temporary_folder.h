@@ -6,6 +6,9 @@
 
 namespace lra::host {
 
+/// The system's folder for temporary files: TMPDIR, else /tmp. Throws Error where it is none.
+std::filesystem::path temporary_place();
+
 /// Made under `where`, and removed with all that it holds. Throws Error where it cannot be made.
 class TemporaryFolder {
  public:

@@ -76,7 +76,7 @@ class SelfcheckRun {
                  .seconds = 0,
                  .folder = {},
                  .roofline = std::nullopt},
-        folder_(std::filesystem::temp_directory_path(), "lra-selfcheck"),
+        folder_(host::temporary_place(), "lra-selfcheck"),
         lock_(host::FolderLock::of_file(request.out)),
         file_(begun(request.out)),
         progress_("selfcheck", std::ssize(machine_checks_) +

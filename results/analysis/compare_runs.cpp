@@ -225,6 +225,7 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
   for (const Result& r : all) check_same(all[0], r);
   const RecipeGroup group = one_group(all);
   c.task = all[0].task;
+  c.metric = all[0].metric;
   c.recipe = recipe_text(group, {c.task});
   const auto row = row_names(group);
   std::set<std::string> names_a, names_b;
@@ -259,6 +260,7 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
   compare_costs(c);
   note_learning(c, baseline);
   note_own_values(c);
+  if (!c.metric.empty()) c.notes.push_back(metric_note(c.metric));
   if (std::ranges::any_of(all, chosen_on_test)) c.notes.push_back(kChosenOnTest);
   for (std::string& note : contract_notes(group)) c.notes.push_back(std::move(note));
   if (!group.synthetic.empty()) c.notes.emplace_back("synthetic: stand-in data");

@@ -34,6 +34,7 @@ struct ComparedSide {
 
 struct RunComparison {
   std::string recipe, task;  // "protocol lra-strict, float32, data listops 3114a0f0"
+  std::string metric;        // Result::metric; where it is not "" nothing says what learned
   ComparedSide a, b;
   double difference = 0;  // accuracy of a - b
   // Of the difference of these runs, by the examples, where every run has its predictions of the

@@ -6,8 +6,8 @@ namespace lra {
 namespace {
 
 json side_json(const ComparedSide& side) {
-  json value = {
-      {"attention", side.name}, {"learned", side.learned.learned}, {"accuracy", side.accuracy}};
+  json value = {{"attention", side.name}, {"accuracy", side.accuracy}};
+  if (side.runs.front()->metric.empty()) value["learned"] = side.learned.learned;
   if (side.diverged() > 0) value["diverged"] = side.diverged();
   if (side.sd) value["sd"] = *side.sd;
   value["ci95"] = {side.ci95.low, side.ci95.high};
@@ -34,6 +34,7 @@ json comparison_json(const RunComparison& c) {
                 {"a", side_json(c.a)},
                 {"b", side_json(c.b)},
                 {"difference", c.difference}};
+  if (!c.metric.empty()) value["metric"] = c.metric;
   const auto interval = [](const stats::Interval& ci) { return json::array({ci.low, ci.high}); };
   if (c.bootstrap) value["bootstrap_ci95"] = interval(*c.bootstrap);
   if (c.counts) {

@@ -176,6 +176,10 @@ std::string recipe_title(const RecipeGroup& group) {
   return text;
 }
 
+std::string metric_note(const std::string& metric) {
+  return "accuracies are " + metric + ": of tokens of the inputs, and not of the task";
+}
+
 std::vector<std::string> recipe_notes(const RecipeGroup& group,
                                       const std::vector<std::string>& tasks) {
   std::vector<std::string> notes;
@@ -185,8 +189,7 @@ std::vector<std::string> recipe_notes(const RecipeGroup& group,
   if (names_regime(group)) notes.push_back(regime_note(group));
   if (std::string note = pretraining_note(group); !note.empty()) notes.push_back(std::move(note));
   if (!group.results.empty() && !group.results.front()->metric.empty()) {
-    notes.push_back("accuracies are " + group.results.front()->metric +
-                    ": of tokens of the inputs, and not of the task");
+    notes.push_back(metric_note(group.results.front()->metric));
   }
   add(group.budget.known() ? "overridden, not the settings of budget " + group.budget.name
                            : "smoke or overridden run, not the recipe of " + group.protocol,

@@ -62,6 +62,9 @@ std::string recipe_title(const RecipeGroup& group);
 std::vector<std::string> recipe_notes(const RecipeGroup& group,
                                       const std::vector<std::string>& tasks);
 
+/// What accuracies of this Result::metric are of.
+std::string metric_note(const std::string& metric);
+
 /// "protocol lra-strict (overridden: training.steps=10), float32, data listops 1a2b3c4d"; tasks in
 /// the given order.
 std::string recipe_text(const RecipeGroup& group, const std::vector<std::string>& tasks);

@@ -55,9 +55,10 @@ std::vector<Table> comparison_tables(const RunComparison& c) {
     table.rows.push_back({what, a, b, difference});
   };
   row("seeds", seeds_text(c.a), seeds_text(c.b), "");
-  row("test accuracy % [95 % interval]", plain(c.a), plain(c.b),
-      fmt::format("{:+.2f}", 100 * c.difference));
-  if (c.a.learned.of > 1 || c.b.learned.of > 1)
+  row(fmt::format("test {} % [95 % interval]", c.metric.empty() ? "accuracy" : c.metric),
+      plain(c.a), plain(c.b), fmt::format("{:+.2f}", 100 * c.difference));
+  // Of tokens of the inputs nothing says what is learned.
+  if (c.metric.empty() && (c.a.learned.of > 1 || c.b.learned.of > 1))
     row("learned by", c.a.learned.text(), c.b.learned.text(), "");
   if (c.a.sd || c.b.sd)
     row("sd over seeds", c.a.sd ? percent_text(*c.a.sd) : "–", c.b.sd ? percent_text(*c.b.sd) : "–",

@@ -51,6 +51,26 @@ TEST_F(AttendCommandTest, WritesOutputAndGradientsOfAPublicImplementation) {
   }
 }
 
+TEST_F(AttendCommandTest, AMaskIsOfEveryInputOrOfNone) {
+  const torch::Tensor tokens = torch::randint(1, 90, {2, 24}, torch::kLong),
+                      mask = torch::arange(24).lt(16).expand({2, 24}).contiguous();
+  const auto logits = [&](const std::vector<std::string>& masks, const Words& more) {
+    TensorFile file;
+    file.tensors = {{"tokens1", tokens}, {"tokens2", tokens + 1}};
+    for (const std::string& name : masks) file.tensors.emplace_back(name, mask);
+    Words all = words(write(file), "linear");
+    all.insert(all.end(), {"--scope", "model", "--task", "retrieval"});
+    all.insert(all.end(), more.begin(), more.end());
+    const ProgramResult result = run_program(all);
+    return result.status == 0 ? read_tensors(output_).at("logits") : torch::Tensor();
+  };
+  const torch::Tensor without = logits({}, {}), masked = logits({"mask1", "mask2"}, {});
+  EXPECT_GT((masked - without).abs().max().item<float>(), 1e-4);
+  EXPECT_TRUE(torch::equal(logits({"mask1", "mask2"}, {"--set", "input.mask=none"}),
+                           logits({}, {"--set", "input.mask=none"})));
+  for (const char* alone : {"mask1", "mask2"}) EXPECT_FALSE(logits({alone}, {}).defined()) << alone;
+}
+
 TEST_F(AttendCommandTest, RefusesWithOneLineThatHelps) {
   const fs::path nowhere = scratch_.path() / "nowhere.safetensors";
   expect_refusal(words(nowhere, attention_), 1,

@@ -137,6 +137,9 @@ TEST(ProtocolCommandTest, DiffNamesEveryFieldThatDiffers) {
       text_lines(output_of({"protocol", "diff", "lra-strict", "nystromformer2021", "--lines"}));
   Words of_listops, others;
   for (const std::string& line : all) {
+    const size_t colon = line.find(": "), arrow = line.find(" -> ");
+    EXPECT_TRUE(json::accept(line.substr(colon + 2, arrow - colon - 2))) << line;
+    EXPECT_TRUE(json::accept(line.substr(arrow + 4))) << line;
     const std::string prefix = "tasks.listops.";
     if (line.starts_with(prefix)) {
       of_listops.push_back(line.substr(prefix.size()));

@@ -377,6 +377,22 @@ TEST(CompareRuns, JsonHasTheOverridesThatBothHave) {
   EXPECT_EQ(comparison_json(compare_runs(as, bs))["overridden"], json{"training.steps=5000"});
 }
 
+// Nothing says what a model of tokens has learned.
+TEST(CompareRuns, OfTokensSayWhatTheyCount) {
+  Result a = compared_run("nystrom", 400), b = compared_run("standard", 360);
+  const auto shown = [&] {
+    const RunComparison c = compare_runs(std::vector{a}, std::vector{b});
+    return comparison_json(c).dump() + to_text(comparison_tables(c)[0]);
+  };
+  EXPECT_TRUE(contains(shown(), R"("learned":1)"));
+  EXPECT_TRUE(contains(shown(), "test accuracy %"));
+  for (Result* r : {&a, &b}) r->metric = "masked_token_accuracy";
+  EXPECT_FALSE(contains(shown(), "learned"));
+  EXPECT_TRUE(contains(shown(), R"("metric":"masked_token_accuracy")"));
+  EXPECT_TRUE(contains(shown(), "test masked_token_accuracy %"));
+  EXPECT_TRUE(contains(shown(), "of tokens of the inputs, and not of the task"));
+}
+
 TEST(CompareRuns, SaysWhatIsLeftOutAndWhatIsNotThere) {
   Result failed = compared_run("standard", 360, 1), again = compared_run("standard", 350),
          bare = compared_run("nystrom", 400);
