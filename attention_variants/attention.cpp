@@ -5,6 +5,7 @@
 #include <string>
 
 #include "attention_variants/ops/autocast.h"
+#include "attention_variants/wrong_result.h"
 
 namespace lra {
 
@@ -71,11 +72,13 @@ void check_attention_result(const torch::Tensor& y, const torch::Tensor& x,
                          (ops::under_autocast(x.device().type()) && is_computed(y) &&
                           y.scalar_type() != torch::kDouble && x.scalar_type() != torch::kDouble);
     if (of_type && y.device() == x.device()) return;
-    throw Error(fmt::format("this attention should give the type of x, {} on {}, not {} on {}",
-                            shape_text(x), x.device().str(), shape_text(y), y.device().str()));
+    throw WrongResult(
+        fmt::format("this attention should give the type of x, {} on {}, not {} on {}",
+                    shape_text(x), x.device().str(), shape_text(y), y.device().str()));
   }
-  throw Error(fmt::format("this attention should give [{}] of x [{}], not {}",
-                          fmt::join(expected, ","), fmt::join(x.sizes(), ","), shape_text(y)));
+  throw WrongResult(fmt::format("this attention should give [{}] of x [{}], not {}",
+                                fmt::join(expected, ","), fmt::join(x.sizes(), ","),
+                                shape_text(y)));
 }
 
 bool is_computed(const torch::Tensor& x) {

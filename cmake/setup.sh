@@ -480,7 +480,8 @@ progress() {
 }
 
 run_ninja() {
-  ninja -C "$build" -j "$1" "$2" 2>&1 | progress
+  # Whatever language compilers speak: what they say is looked for.
+  LC_ALL=C.UTF-8 ninja -C "$build" -j "$1" "$2" 2>&1 | progress
 }
 
 compile() {
@@ -492,7 +493,7 @@ compile() {
   # A mistake in a source file is the user's to mend; a build folder that Ninja or the linker cannot read is ours.
   # Compilers quote sources, which may say what linkers do.
   if ninja -C "$build" -n "$target" >/dev/null 2>&1 &&
-    { grep -qE '^[^ ]+:[0-9]+(:[0-9]+)?: (fatal )?error: ' "$log" || ! grep -qiE 'file truncated|file format not recognized|malformed' "$log"; }; then
+    { grep -qE '(:[0-9]+(:[0-9]+)?|\([0-9]+\)): (fatal )?error' "$log" || ! grep -qiE 'file truncated|file format not recognized|malformed' "$log"; }; then
     failed "the build failed"
   fi
   say "build: the build folder is damaged, once more from nothing"

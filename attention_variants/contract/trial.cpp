@@ -1,6 +1,7 @@
 #include "attention_variants/contract/trial.h"
 #include "attention_variants/out_of_memory.h"
 #include "attention_variants/python_host.h"
+#include "attention_variants/wrong_result.h"
 
 #include <fmt/format.h>
 
@@ -36,6 +37,7 @@ void ClauseReport::refused(int64_t positions, const std::exception& error) {
   if (is_out_of_memory(error)) throw;
   const Grade before = std::exchange(grade_, Grade::fragile);
   that(false, fmt::format("N = {}: {}", positions, first_line(error)));
+  failures_.back().refused = true;
   grade_ = before;
 }
 
@@ -58,7 +60,7 @@ Verdict ClauseReport::verdict(const std::string& clause) const {
     text += (i == 0 ? "" : "; ") + gravest[i].text;
   if (gravest.size() > kShown) text += fmt::format("; and {} more", gravest.size() - kShown);
   std::string hint;
-  if (ended_early_) {
+  if (ended_early_ || gravest.front().refused) {
     hint = "the call ends in this error, before the clause can tell; mend that first";
   } else if (gravest.front().nan) {
     hint =
@@ -201,13 +203,21 @@ std::shared_ptr<Attention> ContractProbe::make(torch::ScalarType type,
 void ContractProbe::far(ClauseReport& f, const std::function<void(Attention&)>& tries) const {
   AttentionContext context = subject_.context;
   context.max_length = std::max(context.max_length, kFarPositions);
+  const auto made = [&] { return make(torch::kDouble, context, context.seed); };
   try {
-    tries(*make(torch::kDouble, context, context.seed));
+    const torch::NoGradGuard no_grad;
+    const auto attention = made();
+    for (const EntryPoint& form : forms())
+      call(*attention, form, inputs(form, first({kFarPositions}, kFarPositions)));
   } catch (const Unsupported&) {
-    // A model for so many positions would end in that one clear error.
+    return;  // a model for so many positions would end in that one clear error
+  } catch (const WrongResult&) {
+    throw;
   } catch (const std::exception& error) {
-    f.refused(kFarPositions, error);
+    if (subject_.context.max_length >= kFarPositions) throw;
+    return f.refused(kFarPositions, error);
   }
+  tries(*made());
 }
 
 Inputs ContractProbe::inputs(const EntryPoint& form, const torch::Tensor& mask,

@@ -29,8 +29,8 @@ class ClauseReport {
   void note(const std::string& text) { nearest_text_ = text; }
   /// No NaN and no infinity.
   void finite(const std::string& what, const torch::Tensor& t);
-  /// More positions than it has to take are refused: no result, and none that is wrong. Memory that
-  /// runs out is thrown again.
+  /// A call at a length ended in an error, which is fragile: no result, and none that is wrong.
+  /// Memory that runs out is thrown again.
   void refused(int64_t positions, const std::exception& error);
   /// The clause could not be tried to its end.
   void ended_in(const std::exception& error);
@@ -44,7 +44,7 @@ class ClauseReport {
   struct Failure {
     Grade grade;
     std::string text;
-    bool nan = false;
+    bool nan = false, refused = false;
   };
 
   Grade grade_;
@@ -98,8 +98,8 @@ class ContractProbe {
   /// `initial_seed`: of torch's global generator, from which parameters are initialised.
   std::shared_ptr<Attention> make(torch::ScalarType type, const AttentionContext& context,
                                   uint64_t initial_seed) const;
-  /// Calls `tries` with one made for kFarPositions, unless it says (by Unsupported) that it takes
-  /// no so many; other errors there are fragile in the report.
+  /// Calls `tries` with one made for kFarPositions. Not where it says (by Unsupported) that it
+  /// takes no so many, nor where it was to be made for less and ends in another error (refused()).
   void far(ClauseReport& f, const std::function<void(Attention&)>& tries) const;
 
   /// Gaussian leaves for a mask [B,N].

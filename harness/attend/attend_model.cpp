@@ -113,6 +113,7 @@ TensorFile attend_model(const Config& config, const TensorFile& in) {
   Model model(task, config);
   model.to(type_of(in));
   model.eval();
+  model.take_any_mask();
   set_state(in, model, inputs);
 
   const torch::Tensor* const grad_output = in.find("grad_output");

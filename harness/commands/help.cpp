@@ -91,6 +91,19 @@ Words choices_of(const CLI::Option& option) {
   return words;
 }
 
+// Of a command, and what it takes of the one that it belongs to, as its help says.
+std::vector<const CLI::Option*> options_taken(const CLI::App& app, const std::string& path) {
+  std::vector<const CLI::Option*> options = app.get_options();
+  const bool plan = path == "lra suite plan", status = path == "lra suite status";
+  if (!plan && !status && path != "lra suite submit") return options;
+  for (const CLI::Option* option : app.get_parent()->get_options({})) {
+    const std::string name = option->get_name();
+    const bool taken = status ? name == "--out" : !plan || name != "--only";
+    if (taken && app.get_option_no_throw(name) == nullptr) options.push_back(option);
+  }
+  return options;
+}
+
 void collect(CLI::App& app, const std::string& path, const std::vector<Named>& named,
              std::vector<Followers>& all) {
   Followers here{.path = path, .words = {}, .values = {}};
@@ -104,16 +117,7 @@ void collect(CLI::App& app, const std::string& path, const std::vector<Named>& n
   Followers help{.path = "lra help" + path.substr(std::string("lra").size()),
                  .words = here.words,
                  .values = {}};
-  std::vector<const CLI::Option*> options = std::as_const(app).get_options();
-  // `suite plan` takes the options of `suite`; those of `lra` itself are --help and --version.
-  if (const CLI::App* above = app.get_parent();
-      above != nullptr && above->get_parent() != nullptr) {
-    std::ranges::copy_if(above->get_options(), std::back_inserter(options),
-                         [&app](const CLI::Option* option) {
-                           return app.get_option_no_throw(option->get_name()) == nullptr;
-                         });
-  }
-  for (const CLI::Option* option : options) {
+  for (const CLI::Option* option : options_taken(app, path)) {
     if (option->get_group().empty()) continue;  // of our own processes
     for (const std::string& name : option->get_lnames()) {
       here.words.push_back("--" + name);

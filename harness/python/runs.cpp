@@ -53,6 +53,7 @@ struct Run : NativeModule<Model> {
     const KeptRandomStates kept(device);
     OpenedRun opened = open_run(run, data, *kind, device);
     opened.model->eval();
+    opened.model->take_any_mask();
     return {{opened.model}, std::move(opened), device};
   }
 

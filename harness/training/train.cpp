@@ -270,7 +270,8 @@ class TrainingLoop {
     try {
       return evaluated("test", data_.split("test"));
     } catch (const host::Interrupted& error) {
-      throw host::Interrupted(std::string(error.what()) + "; continue with --resume");
+      throw host::Interrupted(std::string(error.what()) + "; continue with --resume",
+                              error.signal());
     }
   }
 

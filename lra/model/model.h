@@ -41,6 +41,10 @@ class Model : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& mask,
                         const torch::Tensor& places = {});
 
+  /// From here on masks are a caller's own: the first token, or all of a sample, may be padding,
+  /// which poolings read then.
+  void take_any_mask() { any_is_padding_ = true; }
+
   /// The effective options of its attention layers.
   json attention_options() const { return layers_.front()->attention()->options(); }
 

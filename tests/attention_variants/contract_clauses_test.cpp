@@ -42,6 +42,7 @@ enum class Fault {
   wrong_past_one_block,
   refuses_past_one_block,
   raises_past_one_block,
+  cut_past_one_block,
   counts_calls_aside,
   float32_inside,
   float32_inside_and_wrong_gradient,
@@ -165,6 +166,7 @@ class Faulty : public ProjectedAttention {
     if (fault_ == Fault::draws_noise) out = out + 1e-9 * torch::randn_like(out);
     if (table_.defined()) out = out * table_.to(out.scalar_type());
     if (fault_ != Fault::leaves_padded_rows) out = out.masked_fill(padded, 0);
+    if (fault_ == Fault::cut_past_one_block && past) out = out.narrow(2, 0, kMostPositions);
     if (fault_ == Fault::wrong_shape) out = out.narrow(-1, 0, q.size(-1) - 1);
     if (fault_ == Fault::wrong_type || fault_ == Fault::float32_under_autocast) {
       const bool inside = at::autocast::is_autocast_enabled(at::kCPU);
@@ -242,6 +244,7 @@ TEST(ContractClauses, EachCatchesWhatItIsThereFor) {
       {Fault::unregistered_table, "state round-trip", Grade::wrong},
       {Fault::counts_calls_aside, "state round-trip", Grade::wrong},
       {Fault::raises_past_one_block, "batch invariance", Grade::fragile},
+      {Fault::cut_past_one_block, "batch invariance", Grade::wrong},
       {Fault::raises_past_one_block, "gradients of every parameter", Grade::fragile},
       {Fault::float32_under_autocast, "autocast", Grade::fragile},
       {Fault::hides_an_option, "options in effect", Grade::style},
@@ -324,6 +327,7 @@ TEST(ContractClauses, HintAtWhatKeptThemFromTelling) {
   EXPECT_EQ(check_clause("padded rows", faulty(Fault::leaves_padded_rows)).hint, "");
   const std::string error = check_clause("types agree", faulty(Fault::even_lengths_alone)).hint;
   EXPECT_TRUE(error.starts_with("the call ends in this error")) << error;
+  EXPECT_EQ(check_clause("batch invariance", faulty(Fault::raises_past_one_block)).hint, error);
   const std::string nan = check_clause("deterministic", faulty(Fault::nan_always)).hint;
   EXPECT_TRUE(nan.find("is NaN, which equals nothing") != std::string::npos) << nan;
 }

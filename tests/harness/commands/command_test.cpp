@@ -119,6 +119,10 @@ TEST(HelpTest, BashCompletesCommandsOptionsAndNames) {
   EXPECT_EQ(completed("lra lis", 1), "list\n");
   EXPECT_EQ(completed("lra list att", 2), "attentions\n");
   EXPECT_EQ(completed("lra train --att", 2), "--attention\n");
+  EXPECT_EQ(completed("lra suite plan --bud", 3), "--budget\n");
+  EXPECT_EQ(completed("lra suite plan --onl", 3), "\n");
+  EXPECT_EQ(completed("lra suite status --ta", 3), "\n");
+  EXPECT_EQ(completed("lra suite status --ou", 3), "--out\n");
   EXPECT_EQ(completed("lra train --attention nys", 3), "nystrom\n");
   EXPECT_EQ(completed("lra protocol show t", 3), "tay2020\n");
   EXPECT_EQ(completed("lra list attentions nys", 3), "nystrom\n");

@@ -23,6 +23,7 @@ Gradients gradients_of(Config config, Kernels kernels) {
   config.settings.kernels = kernels;
   torch::manual_seed(2);
   Model model(toy_task(), config);
+  if (config.settings.input.mask == InputMask::length) model.take_any_mask();
   for (torch::Tensor& parameter : model.parameters()) {
     const torch::NoGradGuard no_grad;
     if (parameter.dim() == 1) parameter.add_(0.3 * torch::randn_like(parameter));  // biases, too
@@ -37,14 +38,15 @@ Gradients gradients_of(Config config, Kernels kernels) {
 }
 
 // In every way that a model may read what its layers make of padding, and in those that do not.
-void expect_alike(const std::string& attention, ops::PaddedRows padded_rows, NormPlacement norm) {
+void expect_alike(const std::string& attention, InputMask mask, ops::PaddedRows padded_rows,
+                  NormPlacement norm) {
   for (const Pooling pooling : all_values<Pooling>()) {
     for (const MeanOver over : all_values<MeanOver>()) {
       for (const ClsMask cls : all_values<ClsMask>()) {
         if (pooling != Pooling::mean && over != MeanOver::real) continue;
         if (pooling != Pooling::cls && cls != ClsMask::real) continue;
         Config config = toy_config(attention, 0);
-        config.settings.input.mask = InputMask::nonzero;
+        config.settings.input.mask = mask;
         ModelOptions& o = config.settings.model;
         o.pooling = pooling;
         o.mean_over = over;
@@ -69,8 +71,11 @@ void expect_alike(const std::string& attention, ops::PaddedRows padded_rows, Nor
 TEST(PaddingGradientTest, OwnKernelsGiveThatOfTheReference) {
   for (const char* attention : {"standard", "linear", "nystrom[num_landmarks=4]"}) {
     for (const ops::PaddedRows rows : all_values<ops::PaddedRows>()) {
-      for (const NormPlacement norm : all_values<NormPlacement>())
-        expect_alike(attention, rows, norm);
+      for (const NormPlacement norm : all_values<NormPlacement>()) {
+        // By pixels of 0, and as the caller says.
+        for (const InputMask mask : {InputMask::nonzero, InputMask::length})
+          expect_alike(attention, mask, rows, norm);
+      }
     }
   }
 }

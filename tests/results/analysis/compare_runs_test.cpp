@@ -381,7 +381,8 @@ TEST(CompareRuns, JsonHasTheOverridesThatBothHave) {
 TEST(CompareRuns, OfTokensSayWhatTheyCount) {
   Result a = compared_run("nystrom", 400), b = compared_run("standard", 360);
   const auto shown = [&] {
-    const RunComparison c = compare_runs(std::vector{a}, std::vector{b});
+    const std::vector<Result> as{a}, bs{b};
+    const RunComparison c = compare_runs(as, bs);
     return comparison_json(c).dump() + to_text(comparison_tables(c)[0]);
   };
   EXPECT_TRUE(contains(shown(), R"("learned":1)"));
