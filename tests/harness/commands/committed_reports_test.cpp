@@ -33,7 +33,7 @@ std::vector<fs::path> pictures_beside(const fs::path& report) {
   return pictures;
 }
 
-// By gnuplot's commands of table1/README.md, from a report's data.
+// Of other records, by the commands of table1/README.md.
 bool is_drawn_otherwise(const fs::path& picture) { return picture.filename() == "memory.svg"; }
 
 // "Produced by GNUPLOT 5.4 patchlevel 4"
