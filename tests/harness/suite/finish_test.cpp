@@ -120,7 +120,7 @@ TEST_F(NextCommandsTest, AProfileThatLostCellsIsMeasuredAgain) {
   write_file(file, whole.substr(0, whole.find('\n') + 1));
   EXPECT_EQ(run_program(w).status, 0);
   EXPECT_EQ(std::ranges::count(read_file(file), '\n'), 2);
-  write_file(file, whole.substr(0, whole.size() / 2));
+  write_file(file, whole.substr(0, whole.find('\n') / 2));
   const ProgramResult cut = run_program(w);
   EXPECT_EQ(cut.status, 1);
   EXPECT_NE(cut.err.find("remove " + file.string() + ", and the same command"), std::string::npos)
