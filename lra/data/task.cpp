@@ -153,8 +153,8 @@ PreparedData open_data(const std::filesystem::path& directory, const std::string
   const Task known = task(task_name, *reading);
   if (coloured && reading->colours != colours) {
     throw Error(
-        fmt::format("the images in {} are {} and input.colours is {}; give --set "
-                    "input.colours={}, or data of --set colours={}",
+        fmt::format("the images in {} are {} and input.colours is {}: train with --set "
+                    "input.colours={}, or give data that were prepared with --set colours={}",
                     (directory / task_name).string(), to_string(colours),
                     to_string(reading->colours), to_string(colours), to_string(reading->colours)));
   }

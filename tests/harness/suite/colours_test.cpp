@@ -110,8 +110,9 @@ TEST_F(SuiteColoursTest, GivenGreyDataAreRefusedWhereColourIsAskedFor) {
   task("image").prepare({.out = data, .source = images_, .train = 40, .dev = 8, .test = 16});
   const ProgramResult result = run_program(words(joined(rgb_, {"--data", data.string()})));
   EXPECT_EQ(result.status, 1) << result.err;
-  EXPECT_NE(result.err.find("are grey and input.colours is rgb; give --set input.colours=grey, or "
-                            "data of --set colours=rgb"),
+  EXPECT_NE(result.err.find("are grey and input.colours is rgb: train with --set "
+                            "input.colours=grey, or give data that were prepared with --set "
+                            "colours=rgb"),
             std::string::npos)
       << result.err;
   EXPECT_FALSE(fs::exists(out_ / "runs")) << "no cell has begun";
