@@ -1,5 +1,8 @@
 #include "results/records/profile.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "results/records/record_fields.h"
 
 namespace lra {
@@ -80,6 +83,22 @@ void profile_fields(Fields& f, Record& p) {
   f("software", p.software, Presence::optional);
 }
 
+// What a file's editor or another program wrote beside samples that it is not of.
+void check_within_samples(const ProfileTime& time) {
+  if (time.samples.empty()) return;
+  const auto [least, most] = std::ranges::minmax(time.samples);
+  const auto check = [low = least, high = most](const char* field, std::optional<double> value) {
+    if (!value || (*value >= low && *value <= high) || std::isnan(*value)) return;
+    bad_record(fmt::format("field 'time_ms.{}' should lie among its samples, {} to {}, not {}",
+                           field, low, high, *value));
+  };
+  check("median", time.median);
+  check("min", time.min);
+  if (!time.ci95) return;
+  check("ci95", time.ci95->low);
+  check("ci95", time.ci95->high);
+}
+
 }  // namespace
 
 json make_roofline(const Roofline& roofline) {
@@ -110,6 +129,7 @@ ProfileTime parse_time(const json& value) {
   if (!time.passes.empty() && samples != static_cast<int64_t>(time.samples.size()))
     bad_record(fmt::format("field 'time_ms.passes' counts {} samples, but there are {}", samples,
                            time.samples.size()));
+  check_within_samples(time);
   return time;
 }
 

@@ -98,7 +98,7 @@ inline Profile example_profile(const std::string& attention, int64_t length, dou
                        .min = ms,
                        .iqr = 0.0,
                        .ci95 = stats::Interval{ms * 0.99, ms * 1.01},
-                       .samples = std::vector<double>(6, ms)};
+                       .samples = {ms * 0.99, ms, ms, ms, ms, ms * 1.01}};
   p.memory = ProfileMemory{.peak = mib, .parameters = 0.0, .analytic = mib};
   p.threads = 2;
   p.machine = {.processor = "Xeon", .cores = 2, .memory_gib = 8, .gpu = ""};

@@ -226,6 +226,11 @@ TEST(Records, AMissingOrWrongFieldIsNamed) {
   profile["scope"] = "core";
   profile["time_ms"]["median"] = -1;
   EXPECT_EQ(refusal(profile), "field 'time_ms.median' should be a number of at least 0, not -1");
+  profile["time_ms"] = {{"median", 2.5}, {"ci95", {1, 3.5}}, {"samples", {1, 2.5, 3}}};
+  EXPECT_EQ(refusal(profile), "field 'time_ms.ci95' should lie among its samples, 1 to 3, not 3.5");
+  profile["time_ms"]["median"] = 0.5;
+  EXPECT_EQ(refusal(profile),
+            "field 'time_ms.median' should lie among its samples, 1 to 3, not 0.5");
 }
 
 TEST(Records, NumbersThatAreNotFiniteAreWrittenAsAbsent) {

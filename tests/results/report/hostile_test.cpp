@@ -69,7 +69,7 @@ json a_fidelity() {
   f.reason = "none";
   f.measures = {{"output", estimate_of({0.5, 0.25})}};
   f.time = ProfileTime{
-      .median = 1.5, .min = 1, .iqr = 0.5, .ci95 = stats::Interval{1, 2}, .samples = {1}};
+      .median = 1.5, .min = 1, .iqr = 0.5, .ci95 = stats::Interval{1, 2}, .samples = {1, 2}};
   f.memory = ProfileMemory{.peak = 20};
   f.flops = 1e9;
   f.threads = 2;
