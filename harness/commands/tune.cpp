@@ -50,26 +50,25 @@ void print_plan(const tune::Search& search, double timeout) {
   fmt::print("{} cell{}: {} ended, {} to run\n", cells, cells == 1 ? "" : "s", cells - open, open);
 }
 
-// An attention without a point to choose leaves the protocol unwritten: it would be tuned in part.
 void write_choice(const tune::TuneFile& file, const std::filesystem::path& out) {
-  if (file.chosen.size() < file.attentions.size()) return;
   host::say(fmt::format("the protocol with what was chosen: --protocol {}",
                         host::shell_word(tune::write_protocol(file, out).string())));
 }
 
-// Throws where a cell failed, or an attention is without a choice. That a rate is too high for an
-// attention is a finding of the search.
+// Throws where a cell failed, or an attention is without a choice: the protocol would be of trials
+// that not all attentions had. That a rate is too high for an attention is a finding of the search.
 void check_end(const tune::TuneFile& file) {
   const auto failed = std::ranges::count_if(file.cells, [](const tune::TunedCell& cell) {
     return cell.status != Status::ok && cell.status != Status::diverged &&
            cell.status != Status::pending;
   });
   if (failed > 0) {
-    throw Error(
-        fmt::format("{} of {} cells ended neither as ok nor as diverged; see the table and their "
-                    "result.json; the same command takes up again those that crashed, and with a "
-                    "longer --timeout those whose time is over",
-                    failed, file.cells.size()));
+    throw Error(fmt::format(
+        "{} of {} cells ended neither as ok nor as diverged, so that no protocol is written; "
+        "see the table and their result.json; the same command takes up again those that crashed, "
+        "and with a "
+        "longer --timeout those whose time is over",
+        failed, file.cells.size()));
   }
   std::vector<std::string> without = file.attentions;
   std::erase_if(without, [&](const std::string& attention) {
@@ -103,8 +102,8 @@ void run_tune(const TuneOptions& options) {
     file = tune::record_search(search);
   } while (std::ranges::count(file.cells, Status::pending, &tune::TunedCell::status) > 0);
   print_table(tune::score_table(file));
-  write_choice(file, search.request.out);
   check_end(file);
+  write_choice(file, search.request.out);
 }
 
 void add_tune_options(CLI::App& command, TuneOptions& options) {

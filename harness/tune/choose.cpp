@@ -7,6 +7,7 @@
 #include <cmath>
 #include <iterator>
 #include <map>
+#include <set>
 
 #include "results/records/result.h"
 #include "results/statistics/statistics.h"
@@ -140,6 +141,16 @@ std::string data_kind(const TuneFile& file) {
   return DataRecord{.source = file.data_source, .synthetic = file.synthetic}.kind();
 }
 
+bool has_unlike_steps(const TuneFile& file) {
+  std::set<std::string> steps;
+  for (const Point& point : file.points) {
+    const auto it = std::ranges::find_if(
+        point, [](const std::string& one) { return one.starts_with("training.steps="); });
+    steps.insert(it == point.end() ? "" : *it);
+  }
+  return steps.size() > 1;
+}
+
 int64_t equal_points(const TuneFile& file, const ChosenPoint& chosen) {
   return std::ranges::count_if(scores_of(file), [&chosen](const Score& score) {
     return score.attention == chosen.attention && score.is_whole() &&
@@ -174,6 +185,7 @@ Table score_table(const TuneFile& file) {
       "left majority at: of each seed the step from which dev lies above its most frequent label, "
       "or those "
       "of its samples"};
+  if (has_unlike_steps(file)) table.notes.push_back(fmt::format("points: {}", kUnlikeSteps));
   std::vector<std::string> unlearned;
   for (const ChosenPoint& one : file.chosen) {
     if (one.learned == 0 && !one.learning_unknown) unlearned.push_back(one.attention);

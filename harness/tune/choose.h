@@ -39,6 +39,11 @@ std::vector<ChosenPoint> choose(const std::vector<Score>& scores);
 /// DataRecord::kind() of the data of the search.
 std::string data_kind(const TuneFile& file);
 
+/// Whether points differ in their number of steps, and what that does to their scores.
+bool has_unlike_steps(const TuneFile& file);
+inline constexpr const char* kUnlikeSteps =
+    "the longer of which were evaluated more often, and the best of more evaluations is higher";
+
 /// How many points of the attention are as good as the one that was chosen, that among them.
 int64_t equal_points(const TuneFile& file, const ChosenPoint& chosen);
 

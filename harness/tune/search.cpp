@@ -254,6 +254,7 @@ Search plan_search(TuneRequest request) {
                     .manifest();
   if (!held) {
     check_trained_on(search);
+    for (const suite::SuiteCell& cell : search.suite.cells) suite::checked_status(cell);
     return search;
   }
   const TuneFile asked = file_of(search);

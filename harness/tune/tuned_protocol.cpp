@@ -34,6 +34,14 @@ std::string chosen_text(const std::string& task, const ChosenPoint& chosen) {
   return fmt::format("{} on {}: {} by lra tune{}", name, task, values, of);
 }
 
+// Of an attention, those with a seed that did not end as ok: ", 2 of which diverged".
+std::string left_out_text(const TuneFile& file, const std::string& attention) {
+  const auto left_out = std::ranges::count_if(scores_of(file), [&](const Score& score) {
+    return score.attention == attention && !score.is_whole();
+  });
+  return left_out == 0 ? "" : fmt::format(", {} of which diverged", left_out);
+}
+
 std::string choice_line(const TuneFile& file, const ChosenPoint& chosen) {
   const size_t points = file.points.size();
   const int64_t equal = equal_points(file, chosen);
@@ -43,6 +51,8 @@ std::string choice_line(const TuneFile& file, const ChosenPoint& chosen) {
       fmt::join(file.seeds, ", "),
       equal > 1 ? fmt::format("first of {} that are equal and the highest", equal) : "highest",
       points, points == 1 ? "" : "s");
+  line += left_out_text(file, chosen.attention);
+  if (has_unlike_steps(file)) line += fmt::format(", {}", kUnlikeSteps);
   if (const std::string kind = data_kind(file); !kind.empty()) line += ", on " + kind;
   if (!file.sets.empty()) line += fmt::format(", under {}", fmt::join(file.sets, ", "));
   return line;
@@ -82,22 +92,48 @@ void leave_to_other_tasks(const std::string& tuned, Protocol& protocol) {
   protocol.choices = std::move(lines);
 }
 
-// What an earlier search chose for the same settings of the attention holds no more.
+// The keys of a line's values, "optimizer.lr 0.001, schedule.warmup 3".
+std::vector<std::string> keys_of(const std::string& values) {
+  std::vector<std::string> keys;
+  for (const std::string& word : split_at_commas(values)) {
+    const std::string setting(strip(word));
+    keys.push_back(setting.substr(0, setting.find_first_of(" =")));
+  }
+  return keys;
+}
+
+// What an earlier search chose for the attention holds no more in the keys of this one.
 void forget_choice(const std::string& task, const ChosenPoint& chosen, Protocol& protocol) {
-  if (!runs_by_name(parse_attention(chosen.attention).name)) return;
-  const std::string text = chosen_text(task, chosen);
-  const std::string before = text.substr(0, text.find(": ") + 2), tuned = " by lra tune";
-  std::erase_if(protocol.choices, [&](const std::string& line) {
-    const size_t end = line.find(tuned);
-    if (!line.starts_with(before) || end == std::string::npos) return false;
-    const auto known = split_at_commas(line.substr(before.size(), end - before.size()));
-    return std::ranges::all_of(known, [&](const std::string& word) {
-      const std::string setting(strip(word));
-      const std::string key = setting.substr(0, setting.find_first_of(" ="));
-      return std::ranges::any_of(
-          chosen.point, [&](const std::string& one) { return one.starts_with(key + "="); });
-    });
-  });
+  const std::string text = chosen_text(task, chosen), values = values_text(chosen.point);
+  const size_t at = text.find(values);
+  const std::string before = text.substr(0, at),
+                    by_tune = runs_by_name(parse_attention(chosen.attention).name)
+                                  ? " by lra tune"
+                                  : text.substr(at + values.size());
+  std::vector<std::string> lines;
+  for (std::string& line : protocol.choices) {
+    const size_t end = line.find(by_tune);
+    if (!line.starts_with(before) || end == std::string::npos) {
+      lines.push_back(std::move(line));
+      continue;
+    }
+    const std::string said = "; chosen anew since: ";
+    const size_t anew = line.find(said);
+    const std::string of_before = anew == std::string::npos ? "" : line.substr(anew + said.size());
+    std::vector<std::string> replaced = keys_of(of_before);
+    const std::vector<std::string> keys = keys_of(line.substr(before.size(), end - before.size()));
+    for (const std::string& key : keys) {
+      const auto sets = [&](const std::string& one) { return one.starts_with(key + "="); };
+      if (std::ranges::any_of(chosen.point, sets) && std::ranges::count(replaced, key) == 0)
+        replaced.push_back(key);
+    }
+    std::erase(replaced, "");
+    if (replaced.size() == keys.size()) continue;
+    if (!replaced.empty())
+      line = line.substr(0, anew) + said + fmt::format("{}", fmt::join(replaced, ", "));
+    lines.push_back(std::move(line));
+  }
+  protocol.choices = std::move(lines);
 }
 
 }  // namespace

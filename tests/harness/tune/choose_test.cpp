@@ -212,6 +212,56 @@ TEST(TuneProtocol, ForgetsWhatAnEarlierSearchChose) {
       << tuned.choices.back();
 }
 
+// The lines of the protocol that `chosen` leaves after one whose choices are `before`.
+std::vector<std::string> tuned_lines(const std::string& before, const std::string& attention,
+                                     const Point& chosen) {
+  const Scratch scratch;
+  Protocol held = load_protocol("lra-strict");
+  held.choices = {before};
+  const fs::path path = scratch.path() / "held.json";
+  write_json(path, protocol_json(held));
+  TuneFile file = example(cells_of({{0.5, 0.1}, {0.3, 0.3}, {0.2, 0.2}}, {{4, 4}, {4, 4}, {4, 4}}));
+  file.protocol = path.string();
+  file.chosen.front().attention = attention;
+  file.chosen.front().point = chosen;
+  return load_protocol(write_protocol(file, scratch.path()).string()).choices;
+}
+
+TEST(TuneProtocol, MarksWhatAnotherSearchChoseInPart) {
+  const std::string before =
+      "nystrom on listops: optimizer.lr 0.001, schedule.warmup 3 by lra tune: mean dev";
+  auto lines = tuned_lines(before, "nystrom", {"optimizer.lr=0.3"});
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0], before + "; chosen anew since: optimizer.lr");
+  EXPECT_EQ(tuned_lines(lines[0], "nystrom", {"optimizer.lr=0.2"})[0], lines[0]) << "once";
+  EXPECT_EQ(tuned_lines(lines[0], "nystrom", {"schedule.warmup=4"}).size(), 1u)
+      << "nothing of it holds";
+  EXPECT_EQ(tuned_lines(before, "linear", {"optimizer.lr=0.3"})[0], before);
+}
+
+TEST(TuneProtocol, ForgetsWhatWasChosenForAnAttentionFromAFile) {
+  const std::string mine = "python:my.py:Softplus",
+                    before = "listops: optimizer.lr 0.001 of " + mine + " by lra tune: mean dev";
+  EXPECT_EQ(tuned_lines(before, mine, {"optimizer.lr=0.2"}).size(), 1u);
+  EXPECT_EQ(tuned_lines(before, "python:my.py:Other", {"optimizer.lr=0.2"}).size(), 2u);
+}
+
+TEST(TuneProtocol, SaysHowManyPointsWereScored) {
+  const Scratch scratch;
+  TuneFile file = example(cells_of({{0.5, 0.1}, {0.3, 0.3}, {0.2, 0.2}}, {{4, 4}, {4, 4}, {4, 4}}));
+  file.cells.back().status = Status::diverged;
+  file.points[0].push_back("training.steps=3");
+  for (TunedCell& cell : file.cells) {
+    if (cell.point.front() == file.points[0].front()) cell.point = file.points[0];
+  }
+  file.chosen = choose(scores_of(file));
+  const std::string line =
+      load_protocol(write_protocol(file, scratch.path()).string()).choices.back();
+  EXPECT_NE(line.find(" of 3 points, 1 of which diverged, the longer of which were evaluated "),
+            line.npos)
+      << line;
+}
+
 TEST(TuneProtocol, SaysWhereSeveralPointsAreEqual) {
   const Scratch scratch;
   const TuneFile file =

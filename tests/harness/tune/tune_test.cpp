@@ -224,6 +224,19 @@ TEST_F(TuneTest, WithoutItsFileItTakesUpItsRuns) {
   EXPECT_EQ(read_json(run("t", "linear", "optimizer.lr=0.001") / kResultFile), before);
 }
 
+TEST_F(TuneTest, WithoutItsFileItTakesUpNoRunsOfAnotherConfiguration) {
+  const Words one = {"--attentions", "linear"};
+  ASSERT_EQ(run_program(words("t", "optimizer.lr=1e-3", one)).status, 0);
+  fs::remove(out("t") / kTuneFile);
+  const ProgramResult other = run_program(
+      words("t", "optimizer.lr=1e-3", {"--attentions", "linear", "--set", "model.layers=3"}));
+  EXPECT_EQ(other.status, 1);
+  EXPECT_TRUE(says(other.err, "is of another configuration than the cell (model.layers: "))
+      << other.err;
+  EXPECT_FALSE(fs::exists(out("t") / kTuneFile)) << "it would refuse the right command";
+  EXPECT_EQ(run_program(words("t", "optimizer.lr=1e-3", one)).status, 0);
+}
+
 TEST_F(TuneTest, KilledItGoesOnAndEndsTheSame) {
   const auto seed = std::random_device{}();
   SCOPED_TRACE("seed of the delays: " + std::to_string(seed));
@@ -272,6 +285,15 @@ TEST_F(TuneTest, CellsThatRanOutOfTimeCostTheirTime) {
       words("t", "optimizer.lr=1e-4", {"--attentions", "linear", "--timeout", "2"}, 1000000));
   EXPECT_EQ(file("t").cells.front().status, Status::timeout);
   EXPECT_GE(file("t").hours, 2.0 / 3600);
+  // Beside a point that has ended: the choice would be among fewer than another attention's.
+  Words steps = words("u", "training.steps=12,1000000",
+                      {"--attentions", "linear", "--set", "optimizer.lr=1e-3", "--timeout", "4"});
+  const auto given = std::ranges::find(steps, "training.steps=12");
+  steps.erase(given - 1, given + 1);
+  const ProgramResult beside = run_program(steps);
+  EXPECT_EQ(beside.status, 1);
+  EXPECT_TRUE(says(beside.err, "1 of 2 cells ended neither as ok nor as diverged")) << beside.err;
+  EXPECT_FALSE(fs::exists(out("u") / "protocol.json"));
 }
 
 TEST_F(TuneTest, ARateThatDivergesIsAFindingAndNothingToChoose) {
