@@ -55,12 +55,12 @@ Roofline measure_roofline(torch::Device device, torch::Dtype dtype, int64_t memo
                           double seconds) {
   const torch::NoGradGuard no_grad;
   const auto options = torch::TensorOptions().dtype(dtype).device(device);
-  // A GPU makes the small product and copy in less time than it takes to wait for them.
+  // A GPU makes small products and copies in less time than it takes to wait for them.
   const bool rough = device.is_cpu() && seconds < 1;
   const double each = device.is_cpu() ? std::min(seconds / 2, 0.5) : 0.5;
   Roofline roofline;
   {
-    const int64_t n = rough ? 1024 : 2048;
+    const int64_t n = !device.is_cpu() ? 4096 : rough ? 1024 : 2048;
     const auto a = torch::randn({n, n}, options), b = torch::randn({n, n}, options);
     auto c = torch::empty({n, n}, options);
     const double flops = 2.0 * static_cast<double>(n * n * n);

@@ -43,11 +43,10 @@ void GraphedSteps::capture(Recording& recording) {
 void GraphedSteps::run(const Batch& batch) {
   Recording& recording = recording_for(batch);
   if (!recording.captured) {
-    if (recording.warm_ups < kWarmUps) {
-      ++recording.warm_ups;
-      return recording.graph->warm_up([&] { work_.run(recording.inputs); });
-    }
-    capture(recording);
+    recording.graph->warm_up([&] { work_.run(recording.inputs); });
+    // At once: what other work pushes out of a cache of the device, a recording cannot copy there.
+    if (++recording.warm_ups == kWarmUps) capture(recording);
+    return;
   }
   work_.before_replay();
   recording.seeds->draw();

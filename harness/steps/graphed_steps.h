@@ -1,5 +1,5 @@
 // Training steps on a device that is given each of them as a whole: the first few run as they are,
-// the next is recorded, and all others repeat that recording.
+// one is recorded behind the last of them, and all others repeat that recording.
 #pragma once
 
 #include <cstdint>

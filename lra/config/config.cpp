@@ -70,6 +70,7 @@ json config_identity(json config) {
   if (!config.is_object()) return config;  // of a file that is not what it should be
   config.erase("overridden");              // its values are there themselves
   config.erase("regime");                  // the protocol's
+  config.erase("execution");               // how steps are launched: training.execution of a record
   erase_earlier_options(config);
   if (config.contains("pretrained") && config["pretrained"].is_object())
     config["pretrained"] = config["pretrained"].value("sha256", "");

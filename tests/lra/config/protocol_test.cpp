@@ -408,6 +408,13 @@ TEST(ProtocolTest, WhatAProtocolGivesOthersMakesNoOtherRun) {
   EXPECT_NE(config_differences(config, other).find("optimizer.weight_decay"), std::string::npos);
 }
 
+// The advice where a recording fails is to go on with single operators.
+TEST(ProtocolTest, HowStepsAreLaunchedMakesNoOtherRun) {
+  const Config config = strict_listops({"execution=eager"});
+  EXPECT_EQ(config_differences(config.to_json(), strict_listops().to_json()), "");
+  EXPECT_EQ(config.to_json().at("execution"), "eager");
+}
+
 // Runs of before there was the setting are what its first value makes.
 TEST(ProtocolTest, ADifferenceFromTheFirstValueOfALaterSettingHasBoth) {
   const json config = strict_listops().to_json();

@@ -2,7 +2,8 @@
 //
 // float32 is split into two numbers of tf32, of whose four products the smallest is left out
 // (Ootomo & Yokota, IJHPCA 2022): as exact as float32. A bfloat16 is a tf32 already, so that its
-// products are exact in one; weights between two products are rounded to the 11 bits of tf32.
+// products are exact in one; scaled queries, and weights between two products, are rounded to the
+// 11 bits of tf32.
 #pragma once
 
 #include <cstdint>
