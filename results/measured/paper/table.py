@@ -36,14 +36,18 @@ def cell(found):
     return text
 
 
+def processor(machine):
+    return machine.split(",")[0].replace("(R)", "").removesuffix(" Processor")
+
+
 def hours(runs, task, attention):
     """The shortest run of the whole recipe on processors alone, whatever it ran beside."""
     spent = [
-        float(run["seconds"]) / 3600
+        (float(run["seconds"]) / 3600, f"`{run['protocol']}`, {processor(run['machine'])}")
         for run in runs
         if (run["task"], run["attention"], run["status"]) == (task, attention, "ok") and "NVIDIA" not in run["machine"]
     ]
-    return f"{min(spent):.1f}" if spent else "–"
+    return "{:.1f} ({})".format(*min(spent)) if spent else "–"
 
 
 def main(report):

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -27,10 +28,11 @@ std::vector<fs::path> pictures_in(const fs::path& folder) {
 }
 
 std::vector<fs::path> pictures_beside(const fs::path& report) {
-  if (report.filename() != "report.md") return {};  // others have none
-  std::vector<fs::path> pictures = pictures_in(report.parent_path());
-  EXPECT_FALSE(pictures.empty() && report.parent_path().filename() != "step") << report;
-  return pictures;
+  const std::string text = read_file(report);
+  static const std::regex kPicture(R"(\(([^()]+\.svg)\))");
+  for (std::sregex_iterator it(text.begin(), text.end(), kPicture), end; it != end; ++it)
+    EXPECT_TRUE(fs::exists(report.parent_path() / (*it)[1].str())) << report << ": " << (*it)[1];
+  return pictures_in(report.parent_path());
 }
 
 // Of other records, by the commands of table1/README.md.
@@ -65,15 +67,15 @@ TEST_P(CommittedReports, AreWhatTheirRecordsGive) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Measured, CommittedReports,
-                         testing::Values(CommittedReport{"quick", "quick/report.md"},
-                                         CommittedReport{"smoke", "smoke/report.md"},
-                                         CommittedReport{"fidelity", "fidelity/report.md"},
-                                         CommittedReport{"table1/t1.jsonl", "table1/report.md"},
-                                         CommittedReport{"core/inference.jsonl",
-                                                         "core/inference.md"},
-                                         CommittedReport{"core/training.jsonl", "core/training.md"},
-                                         CommittedReport{"step/step.jsonl", "step/report.md"}));
+INSTANTIATE_TEST_SUITE_P(
+    Measured, CommittedReports,
+    testing::Values(CommittedReport{"quick", "quick/report.md"},
+                    CommittedReport{"smoke", "smoke/report.md"},
+                    CommittedReport{"fidelity", "fidelity/report.md"},
+                    CommittedReport{"table1/t1.jsonl", "table1/report.md"},
+                    CommittedReport{"core/inference.jsonl", "core/inference/report.md"},
+                    CommittedReport{"core/training.jsonl", "core/training/report.md"},
+                    CommittedReport{"step/step.jsonl", "step/report.md"}));
 
 }  // namespace
 }  // namespace lra
