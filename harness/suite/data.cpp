@@ -26,6 +26,7 @@ bool prepared(const fs::path& directory, const std::string& name) {
 PrepareOptions generated(const TaskBudget& budget, const DataSources& from) {
   return {.out = from.folder,
           .seed = budget.data_seed,
+          .seed_given = budget.data_seed != 0,
           .train = budget.train,
           .dev = budget.dev,
           .test = budget.test,
@@ -112,6 +113,11 @@ void check_lengths_are_free(const std::string& name, const Budget& budget) {
 // What `lra data prepare` says of an option, as of the budget's key that it comes from:
 // "--min-length should be ..." -> "budget file b.json: tasks.listops.min_length should be ...".
 std::string budget_words(std::string said, const std::string& name, const Budget& budget) {
+  constexpr std::string_view kSeed = "leave --seed out";
+  if (said.ends_with(kSeed)) {
+    said.replace(said.size() - kSeed.size(), kSeed.size(), "leave data_seed out");
+    return fmt::format("{}: tasks.{}: {}", budget.place(), name, said);
+  }
   if (said.find("--source") != std::string::npos) return said;  // that of the command line
   const std::string task_key = "tasks." + name;
   if (!said.starts_with("--")) return fmt::format("{}: {}: {}", budget.place(), task_key, said);

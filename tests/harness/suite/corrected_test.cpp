@@ -55,6 +55,13 @@ TEST_F(SuiteCorrectedTest, AfterABudgetThatAsksForOtherDataThanThereAre) {
   EXPECT_EQ(run_program(words({"--only", "0"})).status, 0);
 }
 
+TEST_F(SuiteCorrectedTest, ASeedOfDataThatDrawNothingIsRefused) {
+  set_in_budget("/tasks/image/data_seed", 3);
+  expect_no_suite(words({"--tasks", "image", "--source", "image=" + images_.string()}), 2,
+                  of_budget("tasks.image: the task image draws nothing of this --source: leave "
+                            "data_seed out"));
+}
+
 TEST_F(SuiteCorrectedTest, FaultsOfABudgetNameItsFileAndKey) {
   const auto expect_fault = [&](const std::string& pointer, const json& value,
                                 const std::string& message) {
