@@ -51,6 +51,15 @@ inline int64_t pair_count(const SparsityPattern& pattern) {
   return pairs;
 }
 
+/// Of the products of those pairs, in all heads.
+inline int64_t block_sparse_attention_flops(const BlockSparseShape& shape) {
+  const Patterns patterns = shape.patterns();
+  int64_t pairs = 0;
+  for (const SparsityPattern& one : patterns) pairs += pair_count(one);
+  const int64_t of_all = patterns.size() == 1 ? shape.heads : 1;
+  return 4 * shape.batch * of_all * pairs * shape.head_dim;
+}
+
 torch::Tensor block_sparse_attention(Kernels asked, const BlockSparseCall& call);
 
 /// Bytes above the inputs without gradients, the result among them.

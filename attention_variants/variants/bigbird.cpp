@@ -140,13 +140,16 @@ class BigbirdAttention : public ProjectedAttention {
   }
 
   int64_t flops(int64_t batch, int64_t given_length) const override {
-    const int64_t length = given_length + appended(given_length);
-    const int64_t block = options_.block, count = ops::reference::block_count(length, block);
-    const int64_t vectors = 4 * batch * context_.heads * context_.head_dim;
-    if (sees_all_blocks(count)) return vectors * length * length;
-    const int64_t ends = length - (count - 2) * block;  // positions in the first and last block
-    const int64_t seen = ops::reference::kFixedBlocks + options_.random_blocks;
-    return vectors * (ends * length + (count - 2) * block * seen * block);
+    const int64_t length = given_length + appended(given_length), heads = context_.heads,
+                  d = context_.head_dim;
+    if (sees_all_blocks(ops::reference::block_count(length, options_.block)))
+      return 4 * batch * heads * d * length * length;
+    return ops::block_sparse_attention_flops({.batch = batch,
+                                              .heads = heads,
+                                              .length = length,
+                                              .head_dim = d,
+                                              .patterns = [&] { return patterns(heads, length); },
+                                              .fallback_bytes = {}});
   }
 
  private:

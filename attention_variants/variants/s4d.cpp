@@ -124,9 +124,9 @@ class S4DAttention : public SequenceMixer {
   }
   json options() const override { return write_fields(options_); }
 
-  /// Of the taps, 8 a mode, and of the convolution.
+  /// Of the taps, real parts alone, 4 a mode, and of the convolution.
   int64_t flops(int64_t batch, int64_t length) const override {
-    return 4 * c_.numel() * length +
+    return 2 * c_.numel() * length +
            ops::long_convolution_flops({.batch = batch, .length = length, .width = context_.width});
   }
 

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "results/analysis/profile_cells.h"
 #include "results/analysis/profile_method.h"
+#include "results/records/json_line.h"
 
 namespace lra {
 namespace {
@@ -31,7 +31,7 @@ Verdict time_verdict(const std::optional<stats::BootstrapEstimate>& ratio, bool 
 
 Verdict memory_verdict(const std::optional<double>& before, const std::optional<double>& now,
                        double tolerance) {
-  if (!before || !now) return {""};
+  if (!before || !now || *before <= 0) return {""};
   if (*now > *before * (1 + tolerance)) return {"more memory", true};
   if (*now * (1 + tolerance) < *before) return {"less memory"};
   return {""};
@@ -97,14 +97,40 @@ void move_setting(Table& table) {
   for (auto& row : table.rows) row.erase(row.begin() + 2);
 }
 
+// The cell by the options in effect, however the attention is spelled.
+std::string identity_by_options(Profile p) {
+  p.attention.label = p.attention.name + json_line(p.attention.options);
+  return identity(p);
+}
+
+// Cells by how they are spelled, and where none is spelled so, by their options.
+class KnownCells {
+ public:
+  explicit KnownCells(std::span<const Profile> cells) {
+    for (const Profile& p : cells) {
+      spelled_[identity(p)].push_back(&p);
+      meant_[identity_by_options(p)].push_back(&p);
+    }
+  }
+  /// In their order; empty where there are none.
+  std::vector<const Profile*> of(const Profile& p) const {
+    const auto spelled = spelled_.find(identity(p));
+    if (spelled != spelled_.end()) return spelled->second;
+    const auto meant = meant_.find(identity_by_options(p));
+    return meant == meant_.end() ? std::vector<const Profile*>() : meant->second;
+  }
+
+ private:
+  std::map<std::string, std::vector<const Profile*>> spelled_, meant_;
+};
+
 // Cells of one of the two files alone.
 void add_unmatched(std::span<const Profile> before, std::span<const Profile> now, Table& table) {
   const auto missing = [](std::span<const Profile> cells, std::span<const Profile> elsewhere) {
-    std::set<std::string> known;
-    for (const Profile& p : elsewhere) known.insert(identity(p));
+    const KnownCells known(elsewhere);
     std::vector<std::string> names;
     for (const Profile& p : cells) {
-      if (!known.contains(identity(p))) names.push_back(cell_name(p));
+      if (known.of(p).empty()) names.push_back(cell_name(p));
     }
     return first_of(names);
   };
@@ -126,8 +152,7 @@ std::string apart_text(const Profile& old, const Profile& now) {
 
 Comparison compare_profiles(std::span<const Profile> before, std::span<const Profile> now,
                             double tolerance) {
-  std::map<std::string, std::vector<const Profile*>> known;
-  for (const Profile& p : before) known[identity(p)].push_back(&p);
+  const KnownCells known(before);
   Comparison comparison;
   comparison.table = {
       .title = "Time now / before",
@@ -147,9 +172,8 @@ Comparison compare_profiles(std::span<const Profile> before, std::span<const Pro
   Table& table = comparison.table;
   std::map<std::string, std::vector<std::string>> apart, cpus, methods;  // in what -> cells
   for (const Profile& p : now) {
-    const auto it = known.find(identity(p));
-    if (it == known.end()) continue;
-    const auto& all = it->second;
+    const std::vector<const Profile*> all = known.of(p);
+    if (all.empty()) continue;
     const auto old = std::find_if(all.rbegin(), all.rend(),
                                   [&](const Profile* one) { return apart_text(*one, p).empty(); });
     if (old == all.rend()) {

@@ -20,6 +20,18 @@ std::string with_error(double value, double error) {
                      static_cast<int>(std::clamp(digits, 0.0, 3.0)));
 }
 
+// "11 ± 2", or, where the interval is far wider to one side or that would lead past 1,
+// "11 [9.9, 26]".
+std::string with_interval(const stats::BootstrapEstimate& ratio) {
+  const auto& [low, high] = ratio.ci95;
+  const double below = ratio.value - low, above = high - ratio.value,
+               error = std::max(below, above);
+  const bool even = error <= 2 * std::min(below, above) || error <= 0.05 * ratio.value;
+  if (even && (low <= 1 || ratio.value - error > 1)) return with_error(ratio.value, error);
+  return fmt::format("{} [{}, {}]", short_number(ratio.value), short_number(low),
+                     short_number(high));
+}
+
 // "" where one of them has no time above 0.
 std::string speed_text(const std::string& fast_name, const Profile& fast,
                        const std::string& slow_name, const Profile& slow, const char* per_sample) {
@@ -27,8 +39,7 @@ std::string speed_text(const std::string& fast_name, const Profile& fast,
   if (!found) return "";
   const stats::BootstrapEstimate& ratio = *found;
   const bool few = !has_interval(slow) || !has_interval(fast);
-  const std::string text =
-      few ? short_number(ratio.value) : with_error(ratio.value, ratio.value * ratio.precision());
+  const std::string text = few ? short_number(ratio.value) : with_interval(ratio);
   const bool noisy = *noise_mark(fast, slow) != 0;
   std::string line = fmt::format("N={}: ", fast.length);
   line += ratio.ci95.low <= 1 ? fmt::format("{} and {} are not told apart{}: {}", fast_name,

@@ -51,7 +51,8 @@ Work work_of(const LshCall& call) {
 }
 
 Work work_of(const BlockSparseCall& call) {
-  return {.bytes = bytes_together({call.q, call.k, call.v, call.v})};
+  return {.flops = block_sparse_attention_flops(call.shape()),
+          .bytes = bytes_together({call.q, call.k, call.v, call.v})};
 }
 
 Work work_of(const ProjectLengthCall& call) {

@@ -168,11 +168,17 @@ int64_t bytes(const LandmarkShape& shape) {
   const int64_t inner = rows * (4 * m * d + 2 * m * m) * shape.element_size;
   const int64_t product = (3 * zeroed + 1) * vector + inner +
                           fused_attention_bytes(rows, shape.length, m, d, shape.element_size);
-  if (shape.conv_kernel == 0) return product;
+  // Both landmarks, and of iterative_inverse() four multiples of I, A and seven of its size.
+  const int64_t inverse =
+      shape.options.exact_inverse
+          ? 0
+          : 3 * zeroed * vector + (rows * (2 * m * d + 8 * m * m) + 4 * m * m) * shape.element_size;
+  const int64_t attention = std::max(product, inverse);
+  if (shape.conv_kernel == 0) return attention;
   // The attention's output stands while the convolution runs.
-  return std::max(product, (zeroed + 1) * vector +
-                               depthwise_conv_bytes(shape.batch, shape.heads, shape.length, d,
-                                                    shape.conv_kernel, shape.element_size));
+  return std::max(attention, (zeroed + 1) * vector +
+                                 depthwise_conv_bytes(shape.batch, shape.heads, shape.length, d,
+                                                      shape.conv_kernel, shape.element_size));
 }
 
 }  // namespace lra::ops::reference

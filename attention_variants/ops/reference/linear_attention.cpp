@@ -192,9 +192,10 @@ torch::Tensor causal_linear_attention(const LinearAttentionCall& call) {
 
 int64_t causal_linear_flops(int64_t rows, int64_t length, int64_t head_dim) {
   const int64_t chunks = (length + kCausalChunk - 1) / kCausalChunk, d = head_dim;
-  // Of a chunk: its sums and what its queries read of those before, d (d + 1) each, its weights,
-  // and what they make of its values.
-  return 2 * rows * chunks * kCausalChunk * (2 * d * (d + 1) + kCausalChunk * (2 * d + 1));
+  // Of a chunk: its sums, but for the last one's, and what its queries read of those before,
+  // d (d + 1) each, its weights, and what they make of its values.
+  return 2 * rows * kCausalChunk *
+         ((2 * chunks - 1) * d * (d + 1) + chunks * kCausalChunk * (2 * d + 1));
 }
 
 torch::Tensor run(const LinearAttentionCall& call) {

@@ -191,7 +191,8 @@ std::optional<Rates> rates_from_profiles(const SuiteCell& cell, const RateRecord
     rates.step = profile.time->median / 1000 * static_cast<double>(s.training.batch) /
                  static_cast<double>(batch);
     if (const auto& peak = profile.memory->peak)
-      rates.memory_mib = *peak + profile.memory->parameters.value_or(0);
+      rates.memory_mib =
+          *peak + profile.memory->parameters.value_or(0) + profile.memory->optimizer.value_or(0);
     rates.evaluation = kForward * rates.step *
                        static_cast<double>(dev_count(from.data.at(config.task))) /
                        static_cast<double>(s.training.batch);

@@ -153,13 +153,15 @@ TEST(Bigbird, MemoryGrowsWithN) {
 }
 
 TEST(Bigbird, CountsTheProductsOfItsBlocks) {
-  // 10 blocks of 4, the last of 1: 8 between the ends with 6 blocks of keys; 5 rows that see all.
-  EXPECT_EQ(make(bigbird_spec(4, 1))->flops(3, 37), 3 * 2 * 2 * 2 * 4 * (8 * 4 * 24 + 5 * 37));
+  // 10 blocks of 4, the last of 1: between the ends 6 with both of those and 4 more, and 2 whose
+  // neighbour is an end with one less; 5 rows that see all.
+  EXPECT_EQ(make(bigbird_spec(4, 1))->flops(3, 37),
+            3 * 2 * 2 * 2 * 4 * (6 * 4 * 21 + 2 * 4 * 17 + 5 * 37));
   EXPECT_EQ(make("bigbird")->flops(3, 37), make("standard")->flops(3, 37));
   // Behind 37 or 39 positions zeros up to 40, behind 36 a whole block.
   const auto released = make("bigbird[block=4,random_blocks=1,append=block]");
   for (const int64_t n : {36, 37, 39}) {
-    EXPECT_EQ(released->flops(3, n), 3 * 2 * 2 * 2 * 4 * (8 * 4 * 24 + 8 * 40)) << n;
+    EXPECT_EQ(released->flops(3, n), 3 * 2 * 2 * 2 * 4 * (6 * 4 * 24 + 2 * 4 * 20 + 8 * 40)) << n;
     EXPECT_EQ(released->analytic_bytes(3, n, 4, /*training=*/false), -1);
   }
 }

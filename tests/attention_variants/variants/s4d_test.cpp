@@ -1,6 +1,7 @@
 // S4D against its recurrence, position by position, and its starts against the tables.
 #include <numbers>
 
+#include "attention_variants/ops/long_convolution.h"
 #include "attention_variants/state_space/mode_taps.h"
 #include "tests/attention_variants/mixers.h"
 
@@ -160,6 +161,17 @@ TEST(S4D, RefusesWhatDoesNotFit) {
 
 TEST(S4D, OptionsThatContradictEachOtherAreRefusedBeforeAnyWork) {
   expect_refused_options({"s4d[dt_min=0.2]"});
+}
+
+// Of 3 modes a channel, given as pairs, both kernels' real parts: one product over 2 * 3 numbers.
+TEST(S4D, CountsTheRealPartsOfItsTapsAlone) {
+  constexpr int64_t kLength = 20, kWidth = 8;
+  const auto attention =
+      make_attention(parse_attention("s4d[state=6,copies=1]"),
+                     {.width = kWidth, .heads = 1, .head_dim = kWidth, .max_length = kLength});
+  const int64_t convolution =
+      ops::long_convolution_flops({.batch = 2, .length = kLength, .width = kWidth});
+  EXPECT_EQ(attention->flops(2, kLength) - convolution, 2 * kWidth * kLength * 2 * (2 * 3));
 }
 
 TEST(S4D, NamesItsSlowParameters) { expect_slow_parameters_exist("s4d"); }

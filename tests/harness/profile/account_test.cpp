@@ -24,6 +24,7 @@ std::vector<std::string> accounted() {
                                     "nystrom[pinv=exact]",
                                     "nystrom[padding=ignored]",
                                     "nystrom[landmarks=strided,num_landmarks=128]",
+                                    "nystrom[landmarks=strided,num_landmarks=256]",
                                     "performer[num_features=64]",
                                     "reformer[num_hashes=1]",
                                     "reformer[num_hashes=4,chunks_after=1]",

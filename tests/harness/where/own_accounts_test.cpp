@@ -38,7 +38,10 @@ TEST_P(OwnAccountsTest, AddUpToTheVariants) {
 INSTANTIATE_TEST_SUITE_P(Where, OwnAccountsTest,
                          testing::Values("standard", "linear", "performer", "cosformer",
                                          "nystrom[num_landmarks=16]",
-                                         "linformer[projected_length=16]", "reformer"));
+                                         "linformer[projected_length=16]", "reformer",
+                                         "bigbird[block=16]", "longformer[window=32]",
+                                         "local[block=32]", "sparse[block=32,summary=8]",
+                                         "sparse[block=32,summary=8,causal=true]"));
 
 }  // namespace
 }  // namespace lra::where

@@ -87,6 +87,21 @@ TEST(Compare, LeavesOutOtherOptionsAndSaysSo) {
   EXPECT_EQ(verdict(before, now), "slower !") << "an option that came since";
 }
 
+// A gate that spells a default out loses no cell.
+TEST(Compare, TakesOptionsInEffectForWhatTheyAre) {
+  Profile before = cell(kTen), now = cell(times(2));
+  before.attention = {.name = "linear", .label = "linear", .options = {{"normalise", true}}};
+  now.attention = before.attention;
+  now.attention.label = "linear[normalise=true]";
+  const Comparison same = compare_profiles(std::vector{before}, std::vector{now}, 0.1);
+  EXPECT_EQ(same.worse, 1);
+  EXPECT_EQ(same.table.notes.size(), 1u) << "none that a cell is of one of them alone";
+  now.attention.options["normalise"] = false;
+  const Comparison other = compare_profiles(std::vector{before}, std::vector{now}, 0.1);
+  EXPECT_TRUE(other.table.rows.empty());
+  EXPECT_EQ(other.table.notes.size(), 3u);
+}
+
 TEST(Compare, SaysWhatWasMeasuredOtherwise) {
   Profile before = cell(kTen), now = cell(times(2));
   before.machine.gpu_driver = "550.1";

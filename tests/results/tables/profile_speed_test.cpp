@@ -26,6 +26,16 @@ TEST(SpeedText, SaysHowManyTimesAsFastAndHowSureThatIs) {
   EXPECT_TRUE(lines[1].starts_with("N=1024: fast is 4.0")) << lines[1];
 }
 
+// A busy machine: some passes of the slow one took three times as long.
+TEST(SpeedText, GivesBothEndsOfAnIntervalThatIsFarWiderToOneSide) {
+  Profile slow = timed_cell("slow", 512, 20);
+  slow.time->samples = {19.8, 20, 20, 20.2, 60, 61, 62};
+  const Lines lines = speed_texts(std::vector{slow, timed_cell("fast", 512, 10)});
+  ASSERT_EQ(lines.size(), 1u);
+  EXPECT_TRUE(lines[0].starts_with("N=512: fast is 2.02 [1.9")) << lines[0];
+  EXPECT_EQ(lines[0].find("±"), lines[0].npos) << lines[0];
+}
+
 TEST(SpeedText, CallsNeitherFasterWhereTheyCannotBeTold) {
   Profile a = timed_cell("a", 512, 10), b = timed_cell("b", 512, 10.01);
   b.noisy = "others took 50 % of the processors";

@@ -136,6 +136,11 @@ TEST_F(SuitePlanTest, AProbeMeasuresWhatIsNotKnownOnce) {
     EXPECT_GT(cell["memory_mib"], 0);
   }
   const std::string probes = read_file(out("s") / kProbeFile);
+  const json memory = json::parse(probes.substr(0, probes.find('\n'))).at("memory_mib");
+  EXPECT_EQ(first["cells"][0]["memory_mib"], memory.at("peak").get<double>() +
+                                                 memory.at("parameters").get<double>() +
+                                                 memory.at("optimizer").get<double>())
+      << "as a run's record counts";
   EXPECT_EQ(plan("s", {}), first) << "what was probed stays known";
   EXPECT_EQ(read_file(out("s") / kProbeFile), probes);
 
