@@ -7,6 +7,7 @@
 #include "harness/host/runtime.h"
 #include "harness/training/checkpoint.h"
 #include "harness/training/contract_check.h"
+#include "lra/config/protocol.h"
 #include "lra/model/reach.h"
 
 namespace lra {
@@ -94,6 +95,7 @@ json Findings::record() const {
 }
 
 Findings check_attention(const CheckRequest& given, const SeenVerdict& seen) {
+  if (!given.protocol.empty()) load_protocol(given.protocol);  // that there is one
   if (!given.protocol.empty() && given.protocol != kCheckedProtocol && given.task.empty())
     throw UsageError("a protocol's sizes and options differ by task: give its task too (--task)");
   const Config config = config_of(given);

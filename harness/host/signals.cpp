@@ -14,6 +14,7 @@ namespace lra::host {
 namespace {
 
 std::atomic<bool> g_stop{false};
+std::atomic<bool (*)()> g_poll{nullptr};
 std::atomic<int> g_signal{0};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
               "a signal handler sets them");
@@ -74,6 +75,14 @@ void stop_at_signals() {
 }
 
 const std::atomic<bool>& stop_requested() { return g_stop; }
+
+bool asked_to_stop() {
+  bool (*const poll)() = g_poll;
+  return g_stop || (poll != nullptr && poll());
+}
+
+SignalPoll::SignalPoll(bool (*poll)()) { g_poll = poll; }
+SignalPoll::~SignalPoll() { g_poll = nullptr; }
 
 int stop_signal() { return g_signal; }
 

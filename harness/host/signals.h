@@ -21,6 +21,19 @@ void stop_at_signals();
 /// True after one of them, where stop_at_signals() was called.
 const std::atomic<bool>& stop_requested();
 
+/// The same, or what a SignalPoll says: of loops whose process may be another program's.
+bool asked_to_stop();
+
+/// While it lives, asked_to_stop() calls `poll`, too: of a program that has handlers of its own, as
+/// Python has. One at a time.
+class SignalPoll {
+ public:
+  explicit SignalPoll(bool (*poll)());
+  ~SignalPoll();
+  SignalPoll(const SignalPoll&) = delete;
+  SignalPoll& operator=(const SignalPoll&) = delete;
+};
+
 /// The signal that asked first; 0 where there was none, as in a process that stops because another
 /// one does.
 int stop_signal();

@@ -42,9 +42,10 @@ struct Data {
   }
 
   int64_t valid(int64_t index) const {
-    if (index < 0) index += split.size();
-    if (index < 0 || index >= split.size()) throw py::index_error();
-    return index;
+    const int64_t at = index < 0 ? index + split.size() : index;
+    if (at < 0 || at >= split.size())
+      throw py::index_error(fmt::format("sample {} of {}", index, split.size()));
+    return at;
   }
 
   int64_t label(int64_t index) const { return split.label(valid(index)); }
@@ -58,7 +59,8 @@ struct Data {
   }
 
   std::string rendered(int64_t index, int64_t input) const {
-    if (input < 0 || input >= split.inputs()) throw py::index_error();
+    if (input < 0 || input >= split.inputs())
+      throw py::index_error(fmt::format("input {} of {}", input, split.inputs()));
     index = valid(index);
     std::vector<int64_t> wide(static_cast<size_t>(split.length(index, input)));
     split.copy(index, input, static_cast<int64_t>(wide.size()), wide.data());
@@ -121,7 +123,8 @@ void bind_data(py::module_& module) {
       .def("tokens", &Data::tokens)
       .def("label", &Data::label)
       .def("rendered", &Data::rendered)
-      .def("manifest", [](const Data& data) { return data.data.manifest().to_json().dump(); });
+      .def("manifest", [](const Data& data) { return data.data.manifest().to_json().dump(); })
+      .def("fingerprint", [](const Data& data) { return data.data.manifest().fingerprint(); });
   module.def("prepare", &prepare, py::kw_only(), py::arg("task"), py::arg("out"), py::arg("seed"),
              py::arg("count"), py::arg("numbers"), py::arg("difficulty"), unlocked());
 }

@@ -7,6 +7,7 @@
 #include "harness/attend/predict.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
+#include "harness/host/signals.h"
 #include "harness/python/bindings.h"
 #include "harness/python/native_module.h"
 #include "harness/training/checkpoint.h"
@@ -41,6 +42,26 @@ class Rewound {
   RepeatablePass pass_;
 };
 
+// Or told of before, in Python code that the library called: interrupts_told() raises that.
+bool signalled_in_python() {
+  const py::gil_scoped_acquire locked;
+  return PyErr_CheckSignals() != 0 ||
+         py::module_::import("lra._errors").attr("_interrupted").cast<bool>();
+}
+
+// Ctrl-C, which Python hears of when it is asked, ends `work` with what it raises.
+template <class Work>
+auto interruptible(const Work& work) {
+  const host::SignalPoll poll(signalled_in_python);
+  try {
+    return work();
+  } catch (const host::Interrupted&) {
+    const py::gil_scoped_acquire locked;
+    if (PyErr_Occurred() != nullptr) throw py::error_already_set();
+    throw;
+  }
+}
+
 struct Run : NativeModule<Model> {
   OpenedRun opened;
   torch::Device device;
@@ -73,9 +94,10 @@ struct Run : NativeModule<Model> {
     const Rewound rewound(*opened.model, device);
     const ops::AutocastScope own = ops::AutocastScope::off(device);  // whatever the caller's
     seed_generators(opened.config.seed);
-    const Evaluation made =
-        lra::evaluate(*opened.model, evaluation_split(opened.data, opened.config, split),
-                      opened.config, device, split);
+    const Evaluation made = interruptible([&] {
+      return lra::evaluate(*opened.model, evaluation_split(opened.data, opened.config, split),
+                           opened.config, device, split);
+    });
     return {made.correct, made.count, made.loss, made.predictions_csv()};
   }
 };
@@ -85,7 +107,7 @@ std::string predict_lines(Run& run, const std::vector<std::string>& lines) {
   const host::Quiet quiet;
   const Rewound rewound(*run.opened.model, run.device);
   const ops::AutocastScope own = ops::AutocastScope::off(run.device);
-  return lines_csv(lra::predict(run.opened, lines, run.device));
+  return lines_csv(interruptible([&] { return lra::predict(run.opened, lines, run.device); }));
 }
 
 using Rows = std::vector<std::vector<std::string>>;

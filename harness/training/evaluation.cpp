@@ -110,7 +110,7 @@ void add_batches(Model& model, const Split& split, const LoaderOptions& options,
   std::vector<size_t> examples, numbers;  // of the answers, and of their batches
   int64_t number = options.batches.index;
   for (Batch batch; pass.next(batch); number += options.batches.of) {
-    if (host::stop_requested()) throw host::Interrupted("stopped while evaluating " + what);
+    if (host::asked_to_stop()) throw host::Interrupted("stopped while evaluating " + what);
     const Batch there = send(batch, device);
     torch::Tensor places = label_places(batch.labels);
     std::ranges::copy(enter_examples(batch, places, first, result), std::back_inserter(examples));

@@ -68,7 +68,7 @@ void add_batches_of_tokens(Model& model, const Split& split, const LoaderOptions
   DeviceAnswers answers(sums, device);
   int64_t number = options.batches.index, done = 0;
   for (Batch batch; pass.next(batch); number += options.batches.of) {
-    if (host::stop_requested()) throw host::Interrupted("stopped while evaluating " + what);
+    if (host::asked_to_stop()) throw host::Interrupted("stopped while evaluating " + what);
     add_batch(model, batch, number, dtype, device, sums, answers);
     done += batch.labels.size(0);
     progress.update(done);

@@ -29,6 +29,28 @@ def heads():
     return q, k, v, torch.tensor([[True] * 5, [True] * 2 + [False] * 3])
 
 
+class Generators(unittest.TestCase):
+    def test_numpys_may_be_another_than_mt19937(self):
+        try:
+            from numpy import random as generators
+        except ImportError:
+            self.skipTest("there is no NumPy")
+        if not hasattr(generators, "set_bit_generator"):
+            self.skipTest("NumPy is older than 1.24")
+        given = generators.get_bit_generator()
+        self.addCleanup(generators.set_bit_generator, given)
+        for kind in (generators.MT19937, generators.PCG64, generators.Philox, generators.SFC64):
+            generators.set_bit_generator(kind(3))
+            kept = _modules.random_state()
+            drawn = generators.rand(5).tolist()
+            _modules.seed_generators(7)
+            seeded = generators.rand()
+            _modules.seed_generators(7)
+            self.assertEqual(generators.rand(), seeded, kind)
+            _modules.set_random_state(kept)
+            self.assertEqual(generators.rand(5).tolist(), drawn, kind)
+
+
 class Refusals(unittest.TestCase):
     """Every error is one line that begins with the class and says where in the user's file it arose."""
 

@@ -6,8 +6,12 @@ import importlib.util
 import json
 import os
 import pickle
+import shutil
+import signal
 import sys
 import tempfile
+import threading
+import time
 import types
 import unittest
 import unittest.mock
@@ -235,6 +239,60 @@ class Runs(unittest.TestCase):
         losses = {run.evaluate()["loss"] for _ in range(3)}
         self.assertEqual(len(losses), 1)
         self.assertTrue(torch.equal(torch.get_rng_state(), random))
+
+    def test_evaluations_of_threads_leave_the_generators(self):
+        runs = [lra.load_run(self.run_folder) for _ in range(2)]
+        torch.manual_seed(3)
+        before = torch.get_rng_state()
+        threads = [threading.Thread(target=lambda run=run: [run.evaluate() for _ in range(8)]) for run in runs]
+        threads.append(threading.Thread(target=lambda: lra.check("linear", dim=8, heads=2)))
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertTrue(torch.equal(torch.get_rng_state(), before))
+
+    def test_ctrl_c_ends_an_evaluation(self):
+        run = lra.load_run(self.run_folder)
+        run.evaluate()
+        lines = ["[MAX 1 2 ]"] * 3000
+        begin = time.monotonic()
+        run.predict(lines)
+        whole = time.monotonic() - begin
+        begin = time.monotonic()
+        handler = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                run.predict(lines * 10)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, handler)
+        self.assertLess(time.monotonic() - begin, 5 * whole)
+        self.assertEqual(run.evaluate()["count"], 50)
+
+    def test_other_data_and_damaged_files_are_named(self):
+        other = os.path.join(self.folder.name, "of another seed")
+        program(
+            *("data", "prepare", "listops", "--out", other, "--train", "96", "--dev", "40", "--seed", "5"),
+            *("--test", "50", "--min-length", "10", "--max-length", "60"),
+        )
+        with self.assertRaisesRegex(lra.Error, "is of other data .fingerprint"):
+            lra.load_run(self.run_folder, data=other, checkpoint=None).dataset()
+        copied = os.path.join(self.folder.name, "damaged")
+        shutil.copytree(self.run_folder, copied)
+        with open(os.path.join(copied, "metrics.jsonl"), "a") as file:
+            file.write("{\n")
+        run = lra.load_run(copied, checkpoint=None)
+        with self.assertRaisesRegex(lra.Error, "metrics.jsonl, line 7: "):
+            run.metrics
+        os.remove(os.path.join(copied, "metrics.jsonl"))
+        with self.assertRaisesRegex(lra.Error, "metrics.jsonl is missing"):
+            run.metrics
+        with open(os.path.join(copied, "result.json"), "w") as file:
+            file.write("{")
+        with self.assertRaisesRegex(lra.Error, "result.json is damaged: "):
+            lra.load_run(copied, checkpoint=None)
 
     def test_a_run_without_a_checkpoint_has_its_log(self):
         folder = os.path.join(self.folder.name, "diverged")

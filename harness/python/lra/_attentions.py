@@ -4,13 +4,14 @@ import contextlib
 import copy
 import inspect
 import json
-import threading
+import operator
 from typing import Any
 
 import torch
 from torch import nn
 
 from lra import _lra, _modules
+from lra._generators import exclusive
 from lra._native import NativeModule, check_seed
 
 
@@ -38,6 +39,8 @@ class Attention(NativeModule):
         """As lra.attention()."""
         sizes = {"dim": dim, "heads": heads, "head_dim": head_dim, "max_length": max_length}
         for argument, size in sizes.items():
+            if size is not None and not _is_integer(size):
+                raise _lra.UsageError(f"{argument} should be an integer, not {size!r}")
             if size is not None and size < 1:
                 raise _lra.UsageError(f"{argument} should be at least 1, not {size}")
         if not 0 <= dropout < 1:
@@ -45,7 +48,7 @@ class Attention(NativeModule):
         if layer < 0:
             raise _lra.UsageError(f"layer should be at least 0, not {layer}")
         if seed is None:
-            seed = int(torch.randint(2**63 - 1, ()))
+            seed = int(torch.randint(2**63 - 1, (), device="cpu"))
         check_seed(seed)
         if head_dim is None:
             if dim % heads != 0:
@@ -86,8 +89,10 @@ class Attention(NativeModule):
         Rows of padded positions are zero, and what stands there changes nothing.
         """
         self._keep_tensors()
-        self._check_capture(x)
         self._check_repeat()
+        if not isinstance(x, torch.Tensor):
+            raise _lra.Error(f"x should be a tensor [B,N,D], not {type(x).__name__}")
+        self._check_capture(x)
         if x.dim() != 3:
             raise _lra.Error(f"x should be [B,N,D], not {list(x.shape)}")
         self._check_autocast(x)
@@ -150,10 +155,17 @@ class Attention(NativeModule):
     def __reduce__(self):
         left_out = ("_native", "_native_mode", "_places", "_parts")
         state = {k: v for k, v in self.__dict__.items() if k not in left_out}
+        if self.name.startswith("python:"):  # whose file may be another by then
+            options = self.options
+            state["_imports_sha256"] = options.get("imports_sha256")
+            return _remake, (type(self), self.name, self._context, options["sha256"]), state
         return _remake, (type(self), self.name, self._context), state
 
     def __setstate__(self, state):
         native = self._native  # of _remake()
+        imports = state.pop("_imports_sha256", None)
+        if imports is not None and imports != json.loads(native.options()).get("imports_sha256"):
+            raise _lra.Error(f"{self.name}: what its file imports from beside it has changed since")
         super().__setstate__(state)
         self._take_places(native)
         native.train(self.training)
@@ -203,12 +215,26 @@ SeededAttention = Attention  # to pickles of before
 def _mask(x: torch.Tensor, axis: int, mask: torch.Tensor | None) -> torch.Tensor:
     if mask is None:
         mask = torch.ones(x.shape[0], x.shape[axis], dtype=torch.bool, device=x.device)
+    if not isinstance(mask, torch.Tensor):
+        raise _lra.Error(f"mask should be a bool tensor [B,N], not {type(mask).__name__}")
     return mask
 
 
-def _remake(cls, name, context):
+def _is_integer(value) -> bool:
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return True
+
+
+def _remake(cls, name, context, sha256=""):
+    """sha256: of the source of a user's class; pickles of before lack it."""
     made = cls.__new__(cls)
-    with torch.random.fork_rng(devices=[]):  # the weights drawn here do not stay
+    if sha256 and "sha256=" not in name:
+        head, bracket, options = name.partition("[")
+        name = f"{head}[sha256={sha256}{',' if bracket else ']'}{options}"
+    with torch.random.fork_rng(devices=[]), _modules.as_loaded():  # the weights drawn here do not stay
         Attention.__init__(made, name, **context)
     return made
 
@@ -258,9 +284,6 @@ def attention(
     )
 
 
-_checking = threading.RLock()
-
-
 class Check:
     """What lra.check found.
 
@@ -302,7 +325,7 @@ def check(
     protocol: str = "lra-strict",
     task: str | None = None,
     causal: bool = False,
-    device: str = "cpu",
+    device: str | torch.device = "cpu",
 ) -> Check:
     """Tries the contract on an attention, as `lra check` does. Generators are left as they were.
 
@@ -335,7 +358,7 @@ def check(
     try:
         # The clauses on gradients ask for them, whatever the caller computes without.
         with (
-            _checking,
+            exclusive,
             torch.inference_mode(False),
             torch.enable_grad(),
             _modules.float32_by_default(),
@@ -350,7 +373,7 @@ def check(
                 protocol=protocol,
                 task=task or "",
                 causal=causal,
-                device=device,
+                device=str(device),
             )
     finally:
         _modules.forget(registered, own_class)

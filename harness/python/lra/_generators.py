@@ -14,9 +14,8 @@ def random_state():
     state = {"random": random.getstate()}
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        name, key, *rest = numpy.random.get_state()
-        state["numpy"] = [name, key.tolist(), *rest]
-    return json.dumps(state)
+        state["numpy"] = numpy.random.get_state(legacy=False)  # of whatever bit generator
+    return json.dumps(state, default=lambda part: part.tolist())
 
 
 def set_random_state(text):
@@ -25,7 +24,8 @@ def set_random_state(text):
     random.setstate((version, tuple(words), gauss))
     numpy = sys.modules.get("numpy")
     if numpy is not None and "numpy" in state:
-        numpy.random.set_state(tuple(state["numpy"]))
+        kept = state["numpy"]
+        numpy.random.set_state(kept if isinstance(kept, dict) else tuple(kept))  # of before
 
 
 def seed_generators(seed):
@@ -33,7 +33,15 @@ def seed_generators(seed):
     random.seed(seed)
     numpy = sys.modules.get("numpy")
     if numpy is not None:
-        numpy.random.seed(seed % 2**32)
+        try:
+            numpy.random.seed(seed % 2**32)
+        except TypeError:  # set_bit_generator() has put another in MT19937's place
+            generator = numpy.random.get_bit_generator()
+            generator.state = type(generator)(seed).state
+
+
+# torch's generators are of the whole process: who seeds them and puts them back waits for others.
+exclusive = threading.RLock()
 
 
 class _Default:

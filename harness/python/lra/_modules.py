@@ -3,6 +3,7 @@
 Called by harness/python/python_modules.cpp, which passes options as JSON.
 """
 
+import contextlib
 import difflib
 import hashlib
 import importlib
@@ -29,6 +30,8 @@ OFFERED = ("dim", "heads", "head_dim", "max_length", "dropout", "seed")
 SAID = ("lra_causal", "lra_inputs", "lra_length_invariant")  # by attributes of a class
 
 _loaded: dict = {}  # (file, sha256) -> (module, modules_beside() when it was loaded)
+_named: dict = {}  # (file as it was named, sha256) -> that file, of which it was loaded
+_copying = threading.local()  # .within: as_loaded()
 _registered: dict = {}  # (file, class) -> a class that was given and not named
 _numbers, _lock = itertools.count(2), threading.Lock()  # of registered classes
 
@@ -73,6 +76,16 @@ def _source(options):
     return path, text, found
 
 
+@contextlib.contextmanager
+def as_loaded():
+    """Classes whose SHA-256 is given are those that were loaded, whatever their file is by now."""
+    _copying.within = True
+    try:
+        yield
+    finally:
+        _copying.within = False
+
+
 def register(made):
     """The `file` of a class that has been defined already, for options that name it."""
     file = f"<{made.__module__}>"
@@ -94,12 +107,16 @@ def _load(options):
     """(class, SHA-256 of its source, of each module that this imports from beside it)."""
     if given := _registered.get((options["file"], options["class"])):
         return given, "", {}
-    path, text, found = _source(options)
-    where = _where(options)
+    where, is_file = _where(options), options["file"].endswith(".py")
+    wanted = (options["file"], options.get("sha256", ""))
+    if getattr(_copying, "within", False) and wanted in _named:
+        path, text, found = _named[wanted], b"", wanted[1]
+    else:
+        path, text, found = _source(options)
     own_file(path)
-    known, is_file = _loaded.get((path, found)), options["file"].endswith(".py")
+    known = _loaded.get((path, found))
     # A module that Python finds by its name stays as it was imported, and so do its hashes.
-    if not known or (is_file and not as_on_disk(folder_beside(path), known[1])):
+    if not known or (text and is_file and not as_on_disk(folder_beside(path), known[1])):
         before = set(sys.modules)
         with settings_kept(f"{where}: the file"), _told_by(where):
             if is_file:
@@ -115,6 +132,7 @@ def _load(options):
                 folder = folder_of(module)
             beside = modules_beside(module, text, folder, set(sys.modules) - before)
         _loaded[path, found] = known = module, beside
+    _named[options["file"], found] = path
     module, imports = known
     made = getattr(module, options["class"], None)
     if not (inspect.isclass(made) and issubclass(made, torch.nn.Module)):

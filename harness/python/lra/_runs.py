@@ -12,6 +12,7 @@ import torch
 
 from lra import _lra, _modules
 from lra._data import Dataset
+from lra._generators import exclusive
 from lra._native import NativeModule
 
 
@@ -31,7 +32,8 @@ class TrainedModel(NativeModule):
     """The model of a run at a checkpoint, in evaluation mode."""
 
     def forward(self, tokens: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-        """tokens [B,N] int64, mask [B,N] bool -> logits [B,classes].
+        """tokens [B,N] int64, mask [B,N] bool -> logits [B,classes], or [B,N,classes] where labels
+        stand at positions.
 
         Of a task with several sequences a sample, [B,S,N]. N is at most the run's input.length.
         Without a mask id 0 is padding, but of images, of tasks whose labels stand at positions
@@ -41,8 +43,12 @@ class TrainedModel(NativeModule):
         if mask is None:
             zero_is_padding = self._native.zero_is_padding()
             mask = tokens != 0 if zero_is_padding else torch.ones_like(tokens, dtype=torch.bool)
+        if tokens.dim() not in (2, 3):
+            raise _lra.Error(f"tokens should be [B,N], or [B,S,N] of several sequences, not {list(tokens.shape)}")
         if tokens.dim() == 2:
             tokens, mask = tokens.unsqueeze(1), mask.unsqueeze(1)
+        if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
+            raise _lra.Error(f"mask should be a bool tensor [B,N], not {getattr(mask, 'dtype', type(mask).__name__)}")
         with _modules.interrupts_told():
             return self._native.forward(tokens, mask)
 
@@ -68,7 +74,7 @@ class Run:
         data = os.path.abspath(data) if os.fspath(data) else ""
         self._model: TrainedModel | None = None
         if checkpoint is not None:
-            with _modules.float32_by_default(), _modules.interrupts_told():
+            with exclusive, _modules.float32_by_default(), _modules.interrupts_told():
                 native = _lra.Run(self.path, data, checkpoint, str(device))
             self._model = TrainedModel(native)
             self._model.eval()
@@ -90,17 +96,29 @@ class Run:
         return self.model._native.step()
 
     def _read(self, name: str) -> Any:
+        path = os.path.join(self.path, name)
         try:
-            with open(os.path.join(self.path, name), encoding="utf-8") as file:
+            with open(path, encoding="utf-8") as file:
                 return json.load(file)
         except FileNotFoundError:
             return None
+        except ValueError as error:
+            raise _lra.Error(f"{path} is damaged: {error}") from None
 
     @property
     def metrics(self) -> Any:
         """A row a logged step or evaluation: a pandas.DataFrame, or a list of dicts without pandas."""
-        with open(os.path.join(self.path, "metrics.jsonl"), encoding="utf-8") as file:
-            rows = [json.loads(line) for line in file if line.endswith("\n")]
+        path = os.path.join(self.path, "metrics.jsonl")
+        rows = []
+        try:
+            with open(path, encoding="utf-8") as file:
+                for number, line in enumerate(file, 1):
+                    if line.endswith("\n"):  # else it is being written
+                        rows.append(json.loads(line))
+        except FileNotFoundError:
+            raise _lra.Error(f"{path} is missing: the run has logged nothing yet, or lost it") from None
+        except ValueError as error:
+            raise _lra.Error(f"{path}, line {number}: {error}") from None
         return _frame(rows)
 
     def dataset(self, split: str = "test") -> Dataset:
@@ -112,7 +130,7 @@ class Run:
         settings = self.config["input"]
         if split == "dev":
             split = self.config["evaluation"].get("dev", "dev")
-        return Dataset(
+        made = Dataset(
             os.path.join(self._data, self.config["task"]),
             split,
             length=settings["length"],
@@ -120,10 +138,23 @@ class Run:
             cut=settings.get("cut", 0),
             brackets=settings.get("brackets", "keep"),
         )
+        wanted = self.config["data"].get("fingerprint", "")
+        found = made._data.fingerprint()
+        if wanted and found != wanted:
+            raise _lra.Error(
+                f"{self.path} is of other data (fingerprint {wanted[:8]}) than those in {self._data} "
+                f"({found[:8]}); give with data= the folder that it was trained on, or a copy"
+            )
+        return made
 
     def evaluate(self, split: str = "test") -> dict[str, Any]:
-        """`accuracy`, `correct`, `count`, `loss`, and `predictions`, a row a sample."""
-        with _modules.float32_by_default(), _modules.interrupts_told():
+        """`accuracy`, `correct`, `count`, `loss`, and `predictions`, a row a sample, or a label where
+        they stand at positions.
+
+        It seeds torch's global generators, and puts them back: calls of several threads wait for
+        each other, and what other threads draw meanwhile is of its seed.
+        """
+        with exclusive, _modules.float32_by_default(), _modules.interrupts_told():
             correct, count, loss, predictions = self.model._native.evaluate(split)
         return {
             "accuracy": correct / count,
@@ -142,7 +173,7 @@ class Run:
         """
         if isinstance(samples, (str, bytes)):
             raise TypeError("samples should be a list of str or bytes, not one alone")
-        with _modules.float32_by_default(), _modules.interrupts_told():
+        with exclusive, _modules.float32_by_default(), _modules.interrupts_told():
             rows = self.model._native.predict(list(samples))
         return _frame(_typed(csv.DictReader(io.StringIO(rows))))
 
