@@ -8,6 +8,7 @@
 
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/json_text.h"
+#include "attention_variants/registry.h"
 #include "harness/processes/processes.h"
 #include "harness/steps/trained_groups.h"
 #include "harness/training/console.h"
@@ -49,10 +50,48 @@ json own_options(const json& identity) {
 }
 
 // Settings that change what a model makes of the same tensors.
-constexpr const char* kReadsWeights[] = {"heads",      "head_dim",  "block",       "gate",
-                                         "encoder",    "positions", "rotary_base", "norm",
-                                         "norm_kind",  "norm_eps",  "padding",     "gelu",
-                                         "pixel_mean", "pixel_sd",  "pixel_means", "pixel_sds"};
+constexpr const char* kReadsWeights[] = {"heads",     "head_dim",    "block",       "gate",
+                                         "encoder",   "positions",   "rotary_base", "norm",
+                                         "norm_kind", "norm_eps",    "gelu",        "pixel_mean",
+                                         "pixel_sd",  "pixel_means", "pixel_sds"};
+
+// What of a sample its layers read, by the setting that says so: input.mask none and padding
+// counted are one to them.
+std::pair<const char*, std::string> padding_read(const json& config) {
+  const auto text = [&](const char* at, const char* otherwise) {
+    return config.value(json::json_pointer(at), std::string(otherwise));
+  };
+  if (text("/model/padding", "masked") == to_string(Padding::counted))
+    return {"model.padding", to_string(Padding::counted)};
+  return {"input.mask", text("/input/mask", "length")};
+}
+
+void check_same_padding(const std::string& where, const std::string& attention, const json& there,
+                        const json& here) {
+  const auto refuse = [&](const std::string& theirs, const std::string& own) {
+    throw Error(fmt::format("{}: its {}, not {}; give the same", where, theirs, own));
+  };
+  const auto said = [](const auto& read) {
+    return fmt::format("{} is {}", read.first, read.second);
+  };
+  const auto tokens = [](const auto& read) {
+    return read.second == to_string(Padding::counted) || read.second == to_string(InputMask::none);
+  };
+  const auto theirs = padding_read(there), own = padding_read(here);
+  if (theirs.second != own.second && !(tokens(theirs) && tokens(own)))
+    refuse(said(theirs), said(own));
+  std::vector<const char*> keys;
+  if (attention_entry(attention).info.uniform_padding) keys.push_back("padded_rows");
+  if (here.value(json::json_pointer("/model/pooling"), "") == to_string(Pooling::cls))
+    keys.push_back("cls_mask");
+  for (const char* key : keys) {
+    const json::json_pointer at(std::string("/model/") + key);
+    const json had = there.value(at, json()), has = here.value(at, json());
+    if (had == has) continue;
+    const auto value = [](const json& v) { return v.is_null() ? "the default" : v.dump(); };
+    refuse(fmt::format("model.{} is {}", key, value(had)), value(has));
+  }
+}
 
 // Throws where the weights would be read as what they are not.
 void check_same_model(const std::string& where, const json& there, const json& here) {
@@ -81,6 +120,7 @@ void check_same_model(const std::string& where, const json& there, const json& h
     refuse(
         fmt::format("its model.{} is {}, not {}; give the same", key, value(theirs), value(own)));
   }
+  check_same_padding(where, attention, there, here);
   const json::json_pointer causal("/model/causal");
   const bool was = there.value(causal, false), is = here.value(causal, false);
   const std::string moves = moving_in_causal_form(attention, own_options(here));

@@ -30,8 +30,8 @@ struct Options {
 
   template <class Fields>
   void fields(Fields& f) {
-    f("length", length, between(4, 1'000'000));
-    f("test_length", test_length, between(0, 1'000'000));
+    f("length", length, between(4, 1 << 20));
+    f("test_length", test_length, between(0, 1 << 20));
     f("copied", copied, between(1, 1'000'000));
     f("num_triggers", num_triggers, between(1, 10'000));
     f("train_labels", train_labels);

@@ -29,9 +29,9 @@ Pairs read_tsv(const PrepareOptions& options);
 
 /// A stand-in for AAN, whose texts may not be passed on: pairs of halves of film reviews
 /// (`options.source`, see imdb.h), with label 1 where both are of one review. A half is paired with
-/// one of a review of about the same length and the same label (but for one couple, where a label
-/// has an odd number), so that the content has to tell. Each half is used once, and the splits
-/// share no review, but for copies that IMDB has in train and test. Counts are pairs, and even.
+/// one of a review of about the same length and the same label, so that the content has to tell.
+/// Each half is used once, and the splits share no review, but for copies that IMDB has in train
+/// and test. Counts are pairs, multiples of 4; throws UsageError where a label has an odd number.
 /// Texts are bytes literals, as in AAN's files.
 Pairs make_stand_in(const PrepareOptions& options);
 

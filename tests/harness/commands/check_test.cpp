@@ -138,6 +138,8 @@ TEST(CheckTest, TriesWhatTheProtocolMeans) {
   EXPECT_EQ(without.status, 2);
   EXPECT_NE(without.err.find("differ by task: give its task too (--task)"), std::string::npos)
       << without.err;
+  EXPECT_NE(check("linear", {"--protocol", "recal"}).err.find("unknown protocol 'recal'"),
+            std::string::npos);
 }
 
 TEST(CheckTest, ExplainsAClause) {

@@ -310,6 +310,16 @@ TEST_F(PretrainingTest, AnOriginThatDoesNotFitIsRefused) {
   EXPECT_NE(refusal("causal", {}, "localconv")
                 .find("its model.causal is true, not false, and with one_sided=false the weights"),
             std::string::npos);
+  // What the first run read as tokens, the second would hide.
+  EXPECT_NE(refusal("first", {"input.mask=none"})
+                .find("its input.mask is length, not input.mask is none; give the same"),
+            std::string::npos)
+      << refusal("first", {"input.mask=none"});
+  EXPECT_NE(refusal("first", {"model.padding=counted"})
+                .find("its input.mask is length, not model.padding is counted"),
+            std::string::npos);
+  EXPECT_NE(refusal("first", {"model.padded_rows=uniform"}).find("its model.padded_rows is "),
+            std::string::npos);
   EXPECT_NE(refusal("nystrom").find("its attention is nystrom, not standard"), std::string::npos);
   EXPECT_NE(refusal("nystrom", {}, "nystrom[num_landmarks=4]").find("num_landmarks: 8 -> 4"),
             std::string::npos);

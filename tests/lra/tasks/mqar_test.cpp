@@ -138,6 +138,10 @@ TEST(Mqar, SizesAreReadAndChecked) {
     EXPECT_THROW(parse_segments(wrong, "mix", true, 1), UsageError) << "'" << wrong << "'";
   EXPECT_NO_THROW(parse_segments("16x4", "test_sizes", false, 1));
   EXPECT_THROW(parse_segments("16x4", "test_sizes", false, 2), UsageError) << "two passes";
+  EXPECT_NE(error_text([] {
+              parse_segments("64x4611686018427387904", "test_sizes", false, 1);
+            }).find("there should be from 1 to 4095 pairs"),
+            std::string::npos);
 }
 
 class MqarData : public testing::Test {
