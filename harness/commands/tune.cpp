@@ -57,18 +57,20 @@ void write_choice(const tune::TuneFile& file, const std::filesystem::path& out) 
 
 // Throws where a cell failed, or an attention is without a choice: the protocol would be of trials
 // that not all attentions had. That a rate is too high for an attention is a finding of the search.
-void check_end(const tune::TuneFile& file) {
+void check_end(const tune::TuneFile& file, const std::filesystem::path& out) {
   const auto failed = std::ranges::count_if(file.cells, [](const tune::TunedCell& cell) {
     return cell.status != Status::ok && cell.status != Status::diverged &&
            cell.status != Status::pending;
   });
   if (failed > 0) {
+    const bool of_before = std::filesystem::exists(out / tune::kTunedProtocol);
     throw Error(fmt::format(
-        "{} of {} cells ended neither as ok nor as diverged, so that no protocol is written; "
-        "see the table and their result.json; the same command takes up again those that crashed, "
-        "and with a "
-        "longer --timeout those whose time is over",
-        failed, file.cells.size()));
+        "{} of {} cells ended neither as ok nor as diverged, so that no protocol is written{}; see "
+        "the table and their result.json; the same command takes up again those that crashed, and "
+        "with a longer --timeout those whose time is over; without what does not fit or is not "
+        "supported give another --out",
+        failed, file.cells.size(),
+        of_before ? fmt::format(" ({} is of the points of before)", tune::kTunedProtocol) : ""));
   }
   std::vector<std::string> without = file.attentions;
   std::erase_if(without, [&](const std::string& attention) {
@@ -102,7 +104,7 @@ void run_tune(const TuneOptions& options) {
     file = tune::record_search(search);
   } while (std::ranges::count(file.cells, Status::pending, &tune::TunedCell::status) > 0);
   print_table(tune::score_table(file));
-  check_end(file);
+  check_end(file, search.request.out);
   write_choice(file, search.request.out);
 }
 

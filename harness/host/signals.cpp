@@ -81,8 +81,8 @@ bool asked_to_stop() {
   return g_stop || (poll != nullptr && poll());
 }
 
-SignalPoll::SignalPoll(bool (*poll)()) { g_poll = poll; }
-SignalPoll::~SignalPoll() { g_poll = nullptr; }
+SignalPoll::SignalPoll(bool (*poll)()) : before_(g_poll.exchange(poll)) {}
+SignalPoll::~SignalPoll() { g_poll = before_; }
 
 int stop_signal() { return g_signal; }
 

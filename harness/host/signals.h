@@ -25,13 +25,16 @@ const std::atomic<bool>& stop_requested();
 bool asked_to_stop();
 
 /// While it lives, asked_to_stop() calls `poll`, too: of a program that has handlers of its own, as
-/// Python has. One at a time.
+/// Python has. One within another, in one thread at a time.
 class SignalPoll {
  public:
   explicit SignalPoll(bool (*poll)());
   ~SignalPoll();
   SignalPoll(const SignalPoll&) = delete;
   SignalPoll& operator=(const SignalPoll&) = delete;
+
+ private:
+  bool (*before_)();
 };
 
 /// The signal that asked first; 0 where there was none, as in a process that stops because another

@@ -46,7 +46,7 @@ class Rewound {
 bool signalled_in_python() {
   const py::gil_scoped_acquire locked;
   return PyErr_CheckSignals() != 0 ||
-         py::module_::import("lra._errors").attr("_interrupted").cast<bool>();
+         py::module_::import("lra._errors").attr("is_interrupted")().cast<bool>();
 }
 
 // Ctrl-C, which Python hears of when it is asked, ends `work` with what it raises.

@@ -55,34 +55,42 @@ constexpr const char* kReadsWeights[] = {"heads",     "head_dim",    "block",   
                                          "norm_kind", "norm_eps",    "gelu",        "pixel_mean",
                                          "pixel_sd",  "pixel_means", "pixel_sds"};
 
-// What of a sample its layers read, by the setting that says so: input.mask none and padding
-// counted are one to them.
-std::pair<const char*, std::string> padding_read(const json& config) {
-  const auto text = [&](const char* at, const char* otherwise) {
-    return config.value(json::json_pointer(at), std::string(otherwise));
-  };
-  if (text("/model/padding", "masked") == to_string(Padding::counted))
-    return {"model.padding", to_string(Padding::counted)};
-  return {"input.mask", text("/input/mask", "length")};
+std::string text_at(const json& config, const char* at, const std::string& otherwise) {
+  return config.value(json::json_pointer(at), otherwise);
 }
 
+// What the layers take for a token: all, which have two settings, or by which input.mask. Images
+// fill their positions.
+std::string tokens_read(const json& config) {
+  const std::string mask = text_at(config, "/input/mask", to_string(InputMask::length));
+  const bool counted =
+      text_at(config, "/model/padding", to_string(Padding::masked)) == to_string(Padding::counted);
+  const bool filled =
+      task(text_at(config, "/task", "")).image && mask == to_string(InputMask::length);
+  return counted || filled ? to_string(InputMask::none) : mask;
+}
+
+// Throws where padding would be read as what it was not.
 void check_same_padding(const std::string& where, const std::string& attention, const json& there,
                         const json& here) {
+  const std::string read = tokens_read(here);
+  if (read != tokens_read(there)) {
+    const auto said = [](const json& config) {
+      return fmt::format("input.mask {} and model.padding {}",
+                         text_at(config, "/input/mask", to_string(InputMask::length)),
+                         text_at(config, "/model/padding", to_string(Padding::masked)));
+    };
+    throw Error(fmt::format("{}: it was trained with {}, and this run has {}; give the same", where,
+                            said(there), said(here)));
+  }
+  if (read == to_string(InputMask::none)) return;
   const auto refuse = [&](const std::string& theirs, const std::string& own) {
     throw Error(fmt::format("{}: its {}, not {}; give the same", where, theirs, own));
   };
-  const auto said = [](const auto& read) {
-    return fmt::format("{} is {}", read.first, read.second);
-  };
-  const auto tokens = [](const auto& read) {
-    return read.second == to_string(Padding::counted) || read.second == to_string(InputMask::none);
-  };
-  const auto theirs = padding_read(there), own = padding_read(here);
-  if (theirs.second != own.second && !(tokens(theirs) && tokens(own)))
-    refuse(said(theirs), said(own));
   std::vector<const char*> keys;
   if (attention_entry(attention).info.uniform_padding) keys.push_back("padded_rows");
-  if (here.value(json::json_pointer("/model/pooling"), "") == to_string(Pooling::cls))
+  if (read == to_string(InputMask::nonzero) &&
+      text_at(here, "/model/pooling", "") == to_string(Pooling::cls))
     keys.push_back("cls_mask");
   for (const char* key : keys) {
     const json::json_pointer at(std::string("/model/") + key);

@@ -185,7 +185,7 @@ Table score_table(const TuneFile& file) {
       "left majority at: of each seed the step from which dev lies above its most frequent label, "
       "or those "
       "of its samples"};
-  if (has_unlike_steps(file)) table.notes.push_back(fmt::format("points: {}", kUnlikeSteps));
+  if (has_unlike_steps(file)) table.notes.emplace_back(kUnlikeSteps);
   std::vector<std::string> unlearned;
   for (const ChosenPoint& one : file.chosen) {
     if (one.learned == 0 && !one.learning_unknown) unlearned.push_back(one.attention);

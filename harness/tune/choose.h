@@ -42,7 +42,8 @@ std::string data_kind(const TuneFile& file);
 /// Whether points differ in their number of steps, and what that does to their scores.
 bool has_unlike_steps(const TuneFile& file);
 inline constexpr const char* kUnlikeSteps =
-    "the longer of which were evaluated more often, and the best of more evaluations is higher";
+    "points differ in training.steps: the longer ones were evaluated more often, and the best of "
+    "more evaluations is higher";
 
 /// How many points of the attention are as good as the one that was chosen, that among them.
 int64_t equal_points(const TuneFile& file, const ChosenPoint& chosen);

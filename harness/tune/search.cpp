@@ -16,6 +16,7 @@
 #include "harness/suite/changed_files.h"
 #include "harness/suite/run_suite.h"
 #include "harness/training/run_folder.h"
+#include "harness/training/train_setup.h"
 #include "harness/tune/choose.h"
 #include "harness/tune/tuned_protocol.h"
 #include "lra/config/once.h"
@@ -214,6 +215,19 @@ void check_trained_on(const Search& search) {
       search.request.out.string(), search.request.data.string(), had, now));
 }
 
+// Nor of another configuration, or begun on other data, as a killed search leaves them.
+void check_configuration(const suite::SuiteCell& cell, const fs::path& data) {
+  suite::checked_status(cell);
+  if (!has_begun(cell.run) || fs::exists(cell.run / kResultFile) ||
+      !fs::exists(cell.run / kConfigFile))
+    return;
+  if (!cell.config.settings.pretraining.empty()) return;  // whose weights are of its identity, too
+  const std::string fingerprint =
+      open_run_data(data, cell.config, /*check_hashes=*/false).manifest().fingerprint();
+  const RunFolder there(cell.run, run_identity(cell.config, fingerprint), Resume::yes,
+                        Access::read);
+}
+
 void add_cost(TuneFile& file) {
   for (const std::string& attention : file.attentions) {
     AttentionHours cost{.attention = attention};
@@ -254,7 +268,8 @@ Search plan_search(TuneRequest request) {
                     .manifest();
   if (!held) {
     check_trained_on(search);
-    for (const suite::SuiteCell& cell : search.suite.cells) suite::checked_status(cell);
+    for (const suite::SuiteCell& cell : search.suite.cells)
+      check_configuration(cell, search.request.data);
     return search;
   }
   const TuneFile asked = file_of(search);

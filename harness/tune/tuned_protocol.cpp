@@ -39,7 +39,7 @@ std::string left_out_text(const TuneFile& file, const std::string& attention) {
   const auto left_out = std::ranges::count_if(scores_of(file), [&](const Score& score) {
     return score.attention == attention && !score.is_whole();
   });
-  return left_out == 0 ? "" : fmt::format(", {} of which diverged", left_out);
+  return left_out == 0 ? "" : fmt::format(" ({} of them diverged)", left_out);
 }
 
 std::string choice_line(const TuneFile& file, const ChosenPoint& chosen) {
@@ -52,7 +52,7 @@ std::string choice_line(const TuneFile& file, const ChosenPoint& chosen) {
       equal > 1 ? fmt::format("first of {} that are equal and the highest", equal) : "highest",
       points, points == 1 ? "" : "s");
   line += left_out_text(file, chosen.attention);
-  if (has_unlike_steps(file)) line += fmt::format(", {}", kUnlikeSteps);
+  if (has_unlike_steps(file)) line += fmt::format("; {}", kUnlikeSteps);
   if (const std::string kind = data_kind(file); !kind.empty()) line += ", on " + kind;
   if (!file.sets.empty()) line += fmt::format(", under {}", fmt::join(file.sets, ", "));
   return line;
@@ -102,17 +102,26 @@ std::vector<std::string> keys_of(const std::string& values) {
   return keys;
 }
 
+// Of a line on an attention from a file, "listops: VALUES of python:my.py:Mine by lra tune: ...",
+// where its values end; npos where it is of another file or class, with whatever options.
+size_t end_of_values(const std::string& line, const std::string& entry) {
+  const size_t of = line.find(" of " + entry.substr(0, entry.find(':') + 1)),
+               end = line.find(" by lra tune");
+  if (of == std::string::npos || end == std::string::npos || end < of) return std::string::npos;
+  const std::string named = line.substr(of + 4, end - of - 4);
+  const bool same = named == entry || named.starts_with(entry + "[");
+  return same ? of : std::string::npos;
+}
+
 // What an earlier search chose for the attention holds no more in the keys of this one.
 void forget_choice(const std::string& task, const ChosenPoint& chosen, Protocol& protocol) {
   const std::string text = chosen_text(task, chosen), values = values_text(chosen.point);
-  const size_t at = text.find(values);
-  const std::string before = text.substr(0, at),
-                    by_tune = runs_by_name(parse_attention(chosen.attention).name)
-                                  ? " by lra tune"
-                                  : text.substr(at + values.size());
+  const AttentionSpec attention = parse_attention(chosen.attention);
+  const std::string before = text.substr(0, text.find(values)), entry = entry_name(attention);
+  const bool by_name = runs_by_name(attention.name);
   std::vector<std::string> lines;
   for (std::string& line : protocol.choices) {
-    const size_t end = line.find(by_tune);
+    const size_t end = by_name ? line.find(" by lra tune") : end_of_values(line, entry);
     if (!line.starts_with(before) || end == std::string::npos) {
       lines.push_back(std::move(line));
       continue;

@@ -103,19 +103,23 @@ std::string identity_by_options(Profile p) {
   return identity(p);
 }
 
+// Those of other packages have options of their own, which records do not hold.
+bool says_options(const Profile& p) { return p.package.empty() && !p.attention.options.empty(); }
+
 // Cells by how they are spelled, and where none is spelled so, by their options.
 class KnownCells {
  public:
   explicit KnownCells(std::span<const Profile> cells) {
     for (const Profile& p : cells) {
       spelled_[identity(p)].push_back(&p);
-      meant_[identity_by_options(p)].push_back(&p);
+      if (says_options(p)) meant_[identity_by_options(p)].push_back(&p);
     }
   }
   /// In their order; empty where there are none.
   std::vector<const Profile*> of(const Profile& p) const {
     const auto spelled = spelled_.find(identity(p));
     if (spelled != spelled_.end()) return spelled->second;
+    if (!says_options(p)) return {};
     const auto meant = meant_.find(identity_by_options(p));
     return meant == meant_.end() ? std::vector<const Profile*>() : meant->second;
   }

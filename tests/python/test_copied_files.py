@@ -54,6 +54,10 @@ class CopiedFiles(unittest.TestCase):
         other = lra.attention("python:own.py:Scales", dim=4, heads=2)
         self.assertNotEqual(other.options["sha256"], self.layer.options["sha256"])
         self.assertTrue(torch.equal(copy.deepcopy(other)(self.x), other(self.x)))
+        write(self.folder, 2.0, beside=5.0)
+        changed = lra.attention("python:own.py:Scales", dim=4, heads=2)
+        self.assertFalse(torch.equal(changed(self.x), expected))
+        self.assertTrue(torch.equal(copy.deepcopy(self.layer)(self.x), expected))
         with tempfile.TemporaryDirectory() as elsewhere:
             os.chdir(elsewhere)
             self.addCleanup(os.chdir, self.folder)
@@ -71,7 +75,16 @@ class CopiedFiles(unittest.TestCase):
         write(self.folder, 3.0)
         self.assertIn("that was asked for; it has changed", loaded().stderr)
         write(self.folder, 2.0, beside=5.0)
-        self.assertIn("what its file imports from beside it has changed", loaded().stderr)
+        self.assertIn("what the file imports from beside it, beside.py, has another SHA-256", loaded().stderr)
+
+    def test_options_and_folders_may_speak_of_hashes(self):
+        folder = os.path.join(self.folder, "k sha256=1")
+        os.mkdir(folder)
+        write(folder, 2.0)
+        layer = lra.attention("python:k sha256=1/own.py:Scales", dim=4, heads=2)
+        expected = layer(self.x)
+        write(folder, 3.0)
+        self.assertTrue(torch.equal(copy.deepcopy(layer)(self.x), expected))
 
 
 if __name__ == "__main__":

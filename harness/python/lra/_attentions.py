@@ -5,6 +5,7 @@ import copy
 import inspect
 import json
 import operator
+import re
 from typing import Any
 
 import torch
@@ -38,9 +39,10 @@ class Attention(NativeModule):
     ) -> None:
         """As lra.attention()."""
         sizes = {"dim": dim, "heads": heads, "head_dim": head_dim, "max_length": max_length}
+        for argument, value in {**sizes, "layer": layer, "seed": seed}.items():
+            if value is not None and not _is_integer(value):
+                raise _lra.UsageError(f"{argument} should be an integer, not {value!r}")
         for argument, size in sizes.items():
-            if size is not None and not _is_integer(size):
-                raise _lra.UsageError(f"{argument} should be an integer, not {size!r}")
             if size is not None and size < 1:
                 raise _lra.UsageError(f"{argument} should be at least 1, not {size}")
         if not 0 <= dropout < 1:
@@ -107,6 +109,8 @@ class Attention(NativeModule):
         reformer's keys are its queries: it reads no k, which gets no gradient.
         """
         self._keep_tensors()
+        if not isinstance(q, torch.Tensor):
+            raise _lra.Error(f"q should be a tensor [B,H,N,d], not {type(q).__name__}")
         self._check_capture(q)
         self._check_repeat()
         if q.dim() != 4:
@@ -156,16 +160,12 @@ class Attention(NativeModule):
         left_out = ("_native", "_native_mode", "_places", "_parts")
         state = {k: v for k, v in self.__dict__.items() if k not in left_out}
         if self.name.startswith("python:"):  # whose file may be another by then
-            options = self.options
-            state["_imports_sha256"] = options.get("imports_sha256")
-            return _remake, (type(self), self.name, self._context, options["sha256"]), state
+            pinned, imports = _pinned(self.name, self.options)
+            return _remake, (type(self), self.name, self._context, pinned, imports), state
         return _remake, (type(self), self.name, self._context), state
 
     def __setstate__(self, state):
         native = self._native  # of _remake()
-        imports = state.pop("_imports_sha256", None)
-        if imports is not None and imports != json.loads(native.options()).get("imports_sha256"):
-            raise _lra.Error(f"{self.name}: what its file imports from beside it has changed since")
         super().__setstate__(state)
         self._take_places(native)
         native.train(self.training)
@@ -228,14 +228,20 @@ def _is_integer(value) -> bool:
     return True
 
 
-def _remake(cls, name, context, sha256=""):
-    """sha256: of the source of a user's class; pickles of before lack it."""
+def _pinned(name, options):
+    """The name of a user's class with the SHA-256 of its source, and those of what it imports."""
+    start = len("python:") + len(options["file"])
+    named, bracket, given = name[start:].partition("[")
+    if not re.search(r"(^|,)\s*sha256\s*=", given):
+        name = f"{name[:start]}{named}[sha256={options['sha256']}{',' if bracket else ']'}{given}"
+    return name, options.get("imports_sha256", {})
+
+
+def _remake(cls, name, context, pinned="", imports=None):
+    """pinned, imports: _pinned() of a user's class; pickles of before lack them."""
     made = cls.__new__(cls)
-    if sha256 and "sha256=" not in name:
-        head, bracket, options = name.partition("[")
-        name = f"{head}[sha256={sha256}{',' if bracket else ']'}{options}"
-    with torch.random.fork_rng(devices=[]), _modules.as_loaded():  # the weights drawn here do not stay
-        Attention.__init__(made, name, **context)
+    with torch.random.fork_rng(devices=[]), _modules.as_loaded(imports):  # the weights drawn here do not stay
+        Attention.__init__(made, pinned or name, **context)
     return made
 
 

@@ -22,6 +22,11 @@ def interrupt():
     _interrupted = True
 
 
+def is_interrupted():
+    """Whether that is of the call that runs: in the main thread, the one that Python interrupts."""
+    return _interrupted and threading.current_thread() is threading.main_thread()
+
+
 class Refused(Exception):
     """The text says what is wrong, where, and what to do."""
 

@@ -30,8 +30,8 @@ OFFERED = ("dim", "heads", "head_dim", "max_length", "dropout", "seed")
 SAID = ("lra_causal", "lra_inputs", "lra_length_invariant")  # by attributes of a class
 
 _loaded: dict = {}  # (file, sha256) -> (module, modules_beside() when it was loaded)
-_named: dict = {}  # (file as it was named, sha256) -> that file, of which it was loaded
-_copying = threading.local()  # .within: as_loaded()
+_kept: dict = {}  # _key() -> the module that was loaded
+_copying = threading.local()  # .imports: of as_loaded(), else absent or None
 _registered: dict = {}  # (file, class) -> a class that was given and not named
 _numbers, _lock = itertools.count(2), threading.Lock()  # of registered classes
 
@@ -76,14 +76,18 @@ def _source(options):
     return path, text, found
 
 
+def _key(file, sha256, imports):
+    return file, sha256, json.dumps(imports, sort_keys=True)
+
+
 @contextlib.contextmanager
-def as_loaded():
-    """Classes whose SHA-256 is given are those that were loaded, whatever their file is by now."""
-    _copying.within = True
+def as_loaded(imports):
+    """A class whose SHA-256 is given, with these of its imports, is that which was loaded, whatever is on the disk by now."""
+    _copying.imports = imports
     try:
         yield
     finally:
-        _copying.within = False
+        _copying.imports = None
 
 
 def register(made):
@@ -108,15 +112,15 @@ def _load(options):
     if given := _registered.get((options["file"], options["class"])):
         return given, "", {}
     where, is_file = _where(options), options["file"].endswith(".py")
-    wanted = (options["file"], options.get("sha256", ""))
-    if getattr(_copying, "within", False) and wanted in _named:
-        path, text, found = _named[wanted], b"", wanted[1]
-    else:
-        path, text, found = _source(options)
+    if (copied := getattr(_copying, "imports", None)) is not None:
+        options = {**options, "imports_sha256": copied}
+        if kept := _kept.get(_key(options["file"], options.get("sha256", ""), copied)):
+            return getattr(kept, options["class"]), options["sha256"], copied
+    path, text, found = _source(options)
     own_file(path)
     known = _loaded.get((path, found))
     # A module that Python finds by its name stays as it was imported, and so do its hashes.
-    if not known or (text and is_file and not as_on_disk(folder_beside(path), known[1])):
+    if not known or (is_file and not as_on_disk(folder_beside(path), known[1])):
         before = set(sys.modules)
         with settings_kept(f"{where}: the file"), _told_by(where):
             if is_file:
@@ -132,8 +136,8 @@ def _load(options):
                 folder = folder_of(module)
             beside = modules_beside(module, text, folder, set(sys.modules) - before)
         _loaded[path, found] = known = module, beside
-    _named[options["file"], found] = path
     module, imports = known
+    _kept[_key(options["file"], found, imports)] = module
     made = getattr(module, options["class"], None)
     if not (inspect.isclass(made) and issubclass(made, torch.nn.Module)):
         classes = [

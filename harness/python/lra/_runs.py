@@ -43,12 +43,12 @@ class TrainedModel(NativeModule):
         if mask is None:
             zero_is_padding = self._native.zero_is_padding()
             mask = tokens != 0 if zero_is_padding else torch.ones_like(tokens, dtype=torch.bool)
+        if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
+            raise _lra.Error(f"mask should be a bool tensor [B,N], not {getattr(mask, 'dtype', type(mask).__name__)}")
         if tokens.dim() not in (2, 3):
             raise _lra.Error(f"tokens should be [B,N], or [B,S,N] of several sequences, not {list(tokens.shape)}")
         if tokens.dim() == 2:
             tokens, mask = tokens.unsqueeze(1), mask.unsqueeze(1)
-        if not isinstance(mask, torch.Tensor) or mask.dtype != torch.bool:
-            raise _lra.Error(f"mask should be a bool tensor [B,N], not {getattr(mask, 'dtype', type(mask).__name__)}")
         with _modules.interrupts_told():
             return self._native.forward(tokens, mask)
 

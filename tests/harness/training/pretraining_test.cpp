@@ -312,11 +312,12 @@ TEST_F(PretrainingTest, AnOriginThatDoesNotFitIsRefused) {
             std::string::npos);
   // What the first run read as tokens, the second would hide.
   EXPECT_NE(refusal("first", {"input.mask=none"})
-                .find("its input.mask is length, not input.mask is none; give the same"),
+                .find("it was trained with input.mask length and model.padding masked, and this "
+                      "run has input.mask none and model.padding masked; give the same"),
             std::string::npos)
       << refusal("first", {"input.mask=none"});
   EXPECT_NE(refusal("first", {"model.padding=counted"})
-                .find("its input.mask is length, not model.padding is counted"),
+                .find("this run has input.mask length and model.padding counted"),
             std::string::npos);
   EXPECT_NE(refusal("first", {"model.padded_rows=uniform"}).find("its model.padded_rows is "),
             std::string::npos);

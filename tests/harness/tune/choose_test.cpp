@@ -243,6 +243,8 @@ TEST(TuneProtocol, ForgetsWhatWasChosenForAnAttentionFromAFile) {
   const std::string mine = "python:my.py:Softplus",
                     before = "listops: optimizer.lr 0.001 of " + mine + " by lra tune: mean dev";
   EXPECT_EQ(tuned_lines(before, mine, {"optimizer.lr=0.2"}).size(), 1u);
+  EXPECT_EQ(tuned_lines(before, mine + "[beta=2]", {"optimizer.lr=0.2"}).size(), 1u)
+      << "an entry is of all options";
   EXPECT_EQ(tuned_lines(before, "python:my.py:Other", {"optimizer.lr=0.2"}).size(), 2u);
 }
 
@@ -257,7 +259,7 @@ TEST(TuneProtocol, SaysHowManyPointsWereScored) {
   file.chosen = choose(scores_of(file));
   const std::string line =
       load_protocol(write_protocol(file, scratch.path()).string()).choices.back();
-  EXPECT_NE(line.find(" of 3 points, 1 of which diverged, the longer of which were evaluated "),
+  EXPECT_NE(line.find(" of 3 points (1 of them diverged); points differ in training.steps: "),
             line.npos)
       << line;
 }

@@ -234,6 +234,11 @@ TEST_F(TuneTest, WithoutItsFileItTakesUpNoRunsOfAnotherConfiguration) {
   EXPECT_TRUE(says(other.err, "is of another configuration than the cell (model.layers: "))
       << other.err;
   EXPECT_FALSE(fs::exists(out("t") / kTuneFile)) << "it would refuse the right command";
+  fs::remove(run("t", "linear", "optimizer.lr=0.001") / kResultFile);  // as where it was killed
+  const ProgramResult begun = run_program(
+      words("t", "optimizer.lr=1e-3", {"--attentions", "linear", "--set", "model.layers=3"}));
+  EXPECT_TRUE(says(begun.err, "holds a run of another configuration (model.layers: ")) << begun.err;
+  EXPECT_FALSE(fs::exists(out("t") / kTuneFile));
   EXPECT_EQ(run_program(words("t", "optimizer.lr=1e-3", one)).status, 0);
 }
 
@@ -286,14 +291,20 @@ TEST_F(TuneTest, CellsThatRanOutOfTimeCostTheirTime) {
   EXPECT_EQ(file("t").cells.front().status, Status::timeout);
   EXPECT_GE(file("t").hours, 2.0 / 3600);
   // Beside a point that has ended: the choice would be among fewer than another attention's.
-  Words steps = words("u", "training.steps=12,1000000",
-                      {"--attentions", "linear", "--set", "optimizer.lr=1e-3", "--timeout", "4"});
-  const auto given = std::ranges::find(steps, "training.steps=12");
-  steps.erase(given - 1, given + 1);
-  const ProgramResult beside = run_program(steps);
+  const auto of_steps = [&](const std::string& grid, Words more = {}) {
+    more.insert(more.end(), {"--attentions", "linear", "--set", "optimizer.lr=1e-3"});
+    Words steps = words("u", grid, more);
+    const auto given = std::ranges::find(steps, "training.steps=12");
+    steps.erase(given - 1, given + 1);
+    return run_program(steps);
+  };
+  ASSERT_EQ(of_steps("training.steps=16").status, 0);
+  const std::string before = read_file(out("u") / "protocol.json");
+  const ProgramResult beside = of_steps("training.steps=1000000", {"--timeout", "2"});
   EXPECT_EQ(beside.status, 1);
   EXPECT_TRUE(says(beside.err, "1 of 2 cells ended neither as ok nor as diverged")) << beside.err;
-  EXPECT_FALSE(fs::exists(out("u") / "protocol.json"));
+  EXPECT_TRUE(says(beside.err, "protocol.json is of the points of before")) << beside.err;
+  EXPECT_EQ(read_file(out("u") / "protocol.json"), before);
 }
 
 TEST_F(TuneTest, ARateThatDivergesIsAFindingAndNothingToChoose) {

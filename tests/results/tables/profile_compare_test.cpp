@@ -100,6 +100,12 @@ TEST(Compare, TakesOptionsInEffectForWhatTheyAre) {
   const Comparison other = compare_profiles(std::vector{before}, std::vector{now}, 0.1);
   EXPECT_TRUE(other.table.rows.empty());
   EXPECT_EQ(other.table.notes.size(), 3u);
+  for (Profile* one : {&before, &now}) {
+    one->package = "quick 1.0";
+    one->attention.options = json::object();
+  }
+  EXPECT_TRUE(compare_profiles(std::vector{before}, std::vector{now}, 0.1).table.rows.empty())
+      << "of another package their labels alone say what they are";
 }
 
 TEST(Compare, SaysWhatWasMeasuredOtherwise) {
