@@ -34,7 +34,7 @@ std::string chosen_text(const std::string& task, const ChosenPoint& chosen) {
   return fmt::format("{} on {}: {} by lra tune{}", name, task, values, of);
 }
 
-// Of an attention, those with a seed that did not end as ok: ", 2 of which diverged".
+// Of an attention, those with a seed that did not end as ok: " (2 of them diverged)".
 std::string left_out_text(const TuneFile& file, const std::string& attention) {
   const auto left_out = std::ranges::count_if(scores_of(file), [&](const Score& score) {
     return score.attention == attention && !score.is_whole();
