@@ -192,8 +192,8 @@ TEST_F(Cifar10, ColoursAreReadAsTheDataHaveThem) {
         open_data(out, "image", /*check_hashes=*/false, Reading{.colours = Colours::rgb});
       }),
       "the images in " + (out / "image").string() +
-          " are grey and input.colours is rgb; give --set input.colours=grey, or data of --set "
-          "colours=rgb");
+          " are grey and input.colours is rgb: train with --set input.colours=grey, or give data "
+          "that were prepared with --set colours=rgb");
   const Task read = task("image", Reading{.colours = Colours::rgb});
   EXPECT_EQ(read.channels, 3);
   EXPECT_EQ(read.sequences(), 3);
