@@ -70,6 +70,17 @@ std::string tokens_read(const json& config) {
   return counted || filled ? to_string(InputMask::none) : mask;
 }
 
+// Throws where a setting of the model is another, whose default may be left out.
+void check_same_setting(const std::string& where, const char* key, const json& there,
+                        const json& here) {
+  const json::json_pointer at(std::string("/model/") + key);
+  const json theirs = there.value(at, json()), own = here.value(at, json());
+  if (theirs == own) return;
+  const auto value = [](const json& v) { return v.is_null() ? "the default" : v.dump(); };
+  throw Error(fmt::format("{}: its model.{} is {}, not {}; give the same", where, key,
+                          value(theirs), value(own)));
+}
+
 // Throws where padding would be read as what it was not.
 void check_same_padding(const std::string& where, const std::string& attention, const json& there,
                         const json& here) {
@@ -84,21 +95,11 @@ void check_same_padding(const std::string& where, const std::string& attention, 
                             said(there), said(here)));
   }
   if (read == to_string(InputMask::none)) return;
-  const auto refuse = [&](const std::string& theirs, const std::string& own) {
-    throw Error(fmt::format("{}: its {}, not {}; give the same", where, theirs, own));
-  };
-  std::vector<const char*> keys;
-  if (attention_entry(attention).info.uniform_padding) keys.push_back("padded_rows");
+  if (attention_entry(attention).info.uniform_padding)
+    check_same_setting(where, "padded_rows", there, here);
   if (read == to_string(InputMask::nonzero) &&
       text_at(here, "/model/pooling", "") == to_string(Pooling::cls))
-    keys.push_back("cls_mask");
-  for (const char* key : keys) {
-    const json::json_pointer at(std::string("/model/") + key);
-    const json had = there.value(at, json()), has = here.value(at, json());
-    if (had == has) continue;
-    const auto value = [](const json& v) { return v.is_null() ? "the default" : v.dump(); };
-    refuse(fmt::format("model.{} is {}", key, value(had)), value(has));
-  }
+    check_same_setting(where, "cls_mask", there, here);
 }
 
 // Throws where the weights would be read as what they are not.
@@ -120,14 +121,7 @@ void check_same_model(const std::string& where, const json& there, const json& h
   if (!different.empty()) {
     refuse(fmt::format("its {} has other options ({}); give the same", attention, different));
   }
-  for (const char* key : kReadsWeights) {
-    const json::json_pointer at(std::string("/model/") + key);
-    const json theirs = there.value(at, json()), own = here.value(at, json());
-    if (theirs == own) continue;
-    const auto value = [](const json& v) { return v.is_null() ? "the default" : v.dump(); };
-    refuse(
-        fmt::format("its model.{} is {}, not {}; give the same", key, value(theirs), value(own)));
-  }
+  for (const char* key : kReadsWeights) check_same_setting(where, key, there, here);
   check_same_padding(where, attention, there, here);
   const json::json_pointer causal("/model/causal");
   const bool was = there.value(causal, false), is = here.value(causal, false);
