@@ -31,9 +31,8 @@ void check_mask(const torch::Tensor& mask, int64_t batch, int64_t length, torch:
 torch::Tensor Attention::attend(const torch::Tensor&, const torch::Tensor&, const torch::Tensor&,
                                 const torch::Tensor&) {
   throw Unsupported(
-      "this attention has no form that takes q, k and v: call forward(x, mask) (lra attend: "
-      "--scope "
-      "model)");
+      "this attention has no form that takes q, k and v: call forward(x, mask) "
+      "(lra attend: --scope model)");
 }
 
 Unprojected Attention::attend_unprojected(NormedInput&, const torch::Tensor&) { return {}; }

@@ -95,9 +95,10 @@ json Findings::record() const {
 }
 
 Findings check_attention(const CheckRequest& given, const SeenVerdict& seen) {
-  if (!given.protocol.empty()) load_protocol(given.protocol);  // that there is one
-  if (!given.protocol.empty() && given.protocol != kCheckedProtocol && given.task.empty())
+  if (!given.protocol.empty() && given.protocol != kCheckedProtocol && given.task.empty()) {
+    load_protocol(given.protocol);  // that there is one
     throw UsageError("a protocol's sizes and options differ by task: give its task too (--task)");
+  }
   const Config config = config_of(given);
   Findings findings;
   findings.subject = subject_of(given, config);

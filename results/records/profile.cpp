@@ -1,7 +1,6 @@
 #include "results/records/profile.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "results/records/record_fields.h"
 
@@ -88,7 +87,7 @@ void check_within_samples(const ProfileTime& time) {
   if (time.samples.empty()) return;
   const auto [least, most] = std::ranges::minmax(time.samples);
   const auto check = [low = least, high = most](const char* field, std::optional<double> value) {
-    if (!value || (*value >= low && *value <= high) || std::isnan(*value)) return;
+    if (!value || (*value >= low && *value <= high)) return;
     bad_record(fmt::format("field 'time_ms.{}' should lie among its samples, {} to {}, not {}",
                            field, low, high, *value));
   };

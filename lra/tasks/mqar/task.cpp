@@ -16,13 +16,12 @@ namespace {
 constexpr std::array<int64_t, 3> kCounts = {100'000, 3'000, 3'000};
 
 void check_size(const Segment& size, int64_t passes) {
-  const bool few = size.pairs >= 1 && size.pairs < kVocabulary / 2;
-  const int64_t least = few ? 2 * size.pairs * (passes + 1) : 0;
-  if (few && size.length % 2 == 0 && size.length >= least && size.length < kVocabulary) return;
-  if (!few) {
+  if (size.pairs < 1 || size.pairs >= kVocabulary / 2) {
     throw UsageError(fmt::format("{} positions with {} pairs: there should be from 1 to {} pairs",
                                  size.length, size.pairs, kVocabulary / 2 - 1));
   }
+  const int64_t least = 2 * size.pairs * (passes + 1);
+  if (size.length % 2 == 0 && size.length >= least && size.length < kVocabulary) return;
   throw UsageError(fmt::format(
       "{0} positions with {1} pairs: the length should be even, at least 2 pairs (passes + 1) = "
       "{2}, and below {3}",
