@@ -28,11 +28,21 @@ void check_mask(const torch::Tensor& mask, int64_t batch, int64_t length, torch:
     throw Error(fmt::format("mask should be on {}, not {}", device.str(), mask.device().str()));
 }
 
+void check_layer_input(const torch::Tensor& x, const torch::Tensor& mask, int64_t width) {
+  if (!x.defined() || x.dim() != 3 || x.size(1) < 1 || x.size(2) != width || !is_computed(x)) {
+    throw Error(
+        fmt::format("x should be [B,N,{}] of float32, float64 or bfloat16 with N of at "
+                    "least 1, not {}",
+                    width, shape_text(x)));
+  }
+  check_mask(mask, x.size(0), x.size(1), x.device());
+}
+
 torch::Tensor Attention::attend(const torch::Tensor&, const torch::Tensor&, const torch::Tensor&,
                                 const torch::Tensor&) {
   throw Unsupported(
-      "this attention has no form that takes q, k and v: call forward(x, mask) "
-      "(lra attend: --scope model)");
+      "this attention has no form that takes q, k and v: call forward(x, mask) (lra profile: "
+      "--scope module; lra attend: --scope model)");
 }
 
 Unprojected Attention::attend_unprojected(NormedInput&, const torch::Tensor&) { return {}; }

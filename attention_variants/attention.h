@@ -17,26 +17,25 @@ namespace lra {
 using ops::Kernels;
 using ops::PaddedRows;
 
-/// Tensors that layers of one model share, by name: whoever finds none under its name puts its own.
+/// Tensors that the layers of one model share, by name: the first layer that needs one adds it.
 using SharedTensors = std::map<std::string, torch::Tensor>;
 
-/// The surroundings of an attention layer.
+/// What an attention layer is built from: its sizes, its seed and settings of the model around it.
 struct AttentionContext {
   int64_t width = 64;         // D, model width
   int64_t heads = 2;          // H
   int64_t head_dim = 32;      // d; heads * head_dim need not equal width
   int64_t max_length = 2048;  // longest N that forward() will see
-  uint64_t seed =
-      0;  // of projections, hashes, random patterns: the same seed gives the same function
+  uint64_t seed = 0;  // of projections, hashes and random patterns: equal seeds, equal functions
   Kernels kernels = Kernels::fused;
   PaddedRows padded_rows = PaddedRows::zero;
-  double dropout = 0;                               // of the model, for what asks for it
-  bool tied_dropout = false;                        // it drops channels of a sample whole
-  bool bias = true;                                 // of the projections to q, k, v and back
-  int64_t layer = 0;                                // its number in a model
-  std::shared_ptr<SharedTensors> shared = nullptr;  // of one model; null: it stands alone
-  bool causal = false;                              // position i reads j <= i alone
-  double rotary_base = 0;  // of rotary positions of q and k (ops/rotary.h); 0: they have none
+  double dropout = 0;         // the model's rate, for variants with AttentionInfo::model_dropout
+  bool tied_dropout = false;  // whether dropout drops a channel at all positions of a sample
+  bool bias = true;           // whether the projections to q, k, v and the output have biases
+  int64_t layer = 0;          // index of this layer in its model
+  std::shared_ptr<SharedTensors> shared = nullptr;  // of its model; null: a layer of no model
+  bool causal = false;                              // whether position i attends to j <= i alone
+  double rotary_base = 0;  // base of rotary positions of q and k (ops/rotary.h); 0: none
 };
 
 /// Which of q, k and v are one tensor where a layer calls attend().
@@ -154,6 +153,9 @@ bool is_computed(const torch::Tensor& x);
 /// public boundary; throws Error.
 void check_attend_inputs(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                          const torch::Tensor& mask);
+
+/// Checks what a layer of width D reads, x [B,N,D] and mask [B,N] bool, likewise; throws Error.
+void check_layer_input(const torch::Tensor& x, const torch::Tensor& mask, int64_t width);
 
 /// Checks mask [batch,length] bool on the device of what it is of; throws Error.
 void check_mask(const torch::Tensor& mask, int64_t batch, int64_t length, torch::Device device);

@@ -32,7 +32,7 @@ ProjectedAttention::ProjectedAttention(const AttentionContext& context, Projecti
 }
 
 torch::Tensor ProjectedAttention::forward(const torch::Tensor& x, const torch::Tensor& mask) {
-  check_input(x, mask);
+  check_layer_input(x, mask, context_.width);
   if (x.size(0) == 0) return x.clone();  // nothing to attend to
   // Own kernels leave padding out of the gradients of weights. LibTorch's operators, which compute
   // types but float32 outside of autocast, multiply what stands there by zero.
@@ -46,7 +46,7 @@ torch::Tensor ProjectedAttention::forward(const torch::Tensor& x, const torch::T
 }
 
 Unprojected ProjectedAttention::attend_unprojected(NormedInput& rows, const torch::Tensor& mask) {
-  check_input(rows.x, mask);
+  check_layer_input(rows.x, mask, context_.width);
   const int64_t batch = rows.x.size(0), length = rows.x.size(1);
   const torch::Tensor mixed = mix_heads(rows, mask);
   check_attention_result(mixed, rows.x, {batch, context_.heads, length, context_.head_dim});
@@ -78,16 +78,6 @@ ops::LinearWeights ProjectedAttention::weights_of(const torch::nn::Linear& layer
           .bias = layer->bias.defined()
                       ? layer->bias
                       : torch::zeros({layer->weight.size(0)}, layer->weight.options())};
-}
-
-void ProjectedAttention::check_input(const torch::Tensor& x, const torch::Tensor& mask) const {
-  if (x.dim() != 3 || x.size(1) < 1 || x.size(2) != context_.width || !is_computed(x)) {
-    throw Error(
-        fmt::format("x should be [B,N,{}] of float32, float64 or bfloat16 with N of at "
-                    "least 1, not {}",
-                    context_.width, shape_text(x)));
-  }
-  check_mask(mask, x.size(0), x.size(1), x.device());
 }
 
 torch::Tensor ProjectedAttention::split_heads(const torch::Tensor& joined) const {

@@ -47,7 +47,6 @@ class ProjectedAttention : public Attention {
   }
   ops::LinearWeights output() const { return weights_of(output_); }
   static ops::LinearWeights weights_of(const torch::nn::Linear& layer);
-  void check_input(const torch::Tensor& x, const torch::Tensor& mask) const;  // throws Error
   torch::Tensor split_heads(const torch::Tensor& joined) const;  // [B,N,H*d] -> [B,H,N,d], a view
   torch::Tensor at_positions(const torch::Tensor& x) const;  // q or k [B,H,N,d], turned or as is
 

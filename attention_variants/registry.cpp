@@ -187,7 +187,7 @@ std::string batch_coupling(const std::string& name, const json& options) {
 }
 
 std::string attention_key(const std::string& name, json options) {
-  if (const auto file = options.find("file"); file != options.end() && file->is_string()) {
+  if (const auto file = options.find(kFile); file != options.end() && file->is_string()) {
     std::error_code none;
     *file = std::filesystem::weakly_canonical(file->get<std::string>(), none).string();
   }

@@ -90,9 +90,6 @@ std::vector<AttentionSpec> parse_attentions(const std::string& text);
 #define LRA_SOURCE_SHA256 ""
 #endif
 
-/// The registry. Names are unique: of a second registration of a name check_registrations() tells.
-/// `source_sha256`, of the file that registers where that is the user's own, stands in the options
-/// in effect under its name, so that records tell what one file computed from what it does since.
 using AttentionMaker =
     std::function<std::shared_ptr<Attention>(const AttentionContext&, const json& options)>;
 struct AttentionEntry {
@@ -103,6 +100,11 @@ struct AttentionEntry {
   AttentionMaker make;
   std::string source_sha256 = {};  // of the user's own, built in by LRA_EXTRA_VARIANTS
 };
+
+/// Adds to the registry. Names are unique: check_registrations() reports a second registration of a
+/// name. `source_sha256`, of the file that registers where that is the user's own, stands in the
+/// options in effect under its name, so that records tell what one file computed from what it does
+/// since.
 bool register_attention(AttentionEntry entry, const std::string& source_sha256 = LRA_SOURCE_SHA256);
 
 /// Throws where a name was registered twice, as by a file of LRA_EXTRA_VARIANTS. Registrations run
@@ -116,19 +118,20 @@ json options_in_effect(const std::string& name, json reported);
 /// each other, as "init=global"; "" where there is none.
 std::string batch_coupling(const std::string& name, const json& options);
 
+/// The option of AttentionInfo::moves_in_causal_form among them, written likewise; "" where none
+/// is.
+std::string moving_in_causal_form(const std::string& name, const json& options);
+
+/// The option by which it draws anew in every pass, as "redraw=forward"; "" where none is.
+std::string drawing_in_passes(const std::string& name, const json& options);
+
 /// One text for all spellings of an attention that has these options in effect; its file, if it has
 /// one, counts by where it lies.
 std::string attention_key(const std::string& name, json options);
 
-/// The same of AttentionInfo::moves_in_causal_form.
-std::string moving_in_causal_form(const std::string& name, const json& options);
-
 /// Throws UsageError where the form is causal and options that somebody gives hold one of
 /// AttentionInfo::unread_in_causal_form.
 void check_causal_options(const AttentionSpec& given, bool causal);
-
-/// The same of that by which it draws anew in every pass, as "redraw=forward".
-std::string drawing_in_passes(const std::string& name, const json& options);
 
 /// The variants that run by their name alone, sorted by it; those made from a file are not here,
 /// nor released forms.

@@ -1,8 +1,5 @@
 #include "attention_variants/sequence_mixer.h"
 
-#include <ATen/autocast_mode.h>
-#include <fmt/format.h>
-
 #include "attention_variants/ops/autocast.h"
 
 namespace lra {
@@ -14,15 +11,9 @@ torch::Tensor SequenceMixer::forward(const torch::Tensor& x, const torch::Tensor
 }
 
 GatedRows SequenceMixer::forward_gated(const torch::Tensor& x, const torch::Tensor& mask) {
-  if (x.dim() != 3 || x.size(1) < 1 || x.size(2) != context_.width || !is_computed(x)) {
-    throw Error(
-        fmt::format("x should be [B,N,{}] of float32, float64 or bfloat16 with N of at "
-                    "least 1, not {}",
-                    context_.width, shape_text(x)));
-  }
-  check_mask(mask, x.size(0), x.size(1), x.device());
+  check_layer_input(x, mask, context_.width);
   if (x.size(0) == 0) return {.y = x.clone()};  // nothing to mix
-  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  const ops::NoAutocast guard;
   // On a CPU it is known without waiting whether there is anything to fill.
   const bool whole = x.is_cpu() && mask.is_cpu() && mask.all().item<bool>();
   const torch::Tensor padded = mask.logical_not().unsqueeze(-1);  // [B,N,1]

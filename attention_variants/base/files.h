@@ -1,10 +1,7 @@
 // Files that appear whole or not at all, and their fingerprints.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
-#include <functional>
-#include <memory>
 #include <span>
 #include <string>
 #include <string_view>

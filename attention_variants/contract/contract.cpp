@@ -167,9 +167,11 @@ constexpr Clause kClauses[] = {
      "take no maximum, mean or norm over dimension 0 (a batch norm does in training), and keep "
      "nothing between calls",
      Grade::wrong, false, "fragile where they do it in training alone"},
-    {"types agree", "float32 and bfloat16 agree with float64 on the same inputs", types_agree,
-     "add up in float32, and let no constant be of a narrower type", Grade::wrong, false,
-     "fragile where only bfloat16 does not"},
+    {"types agree",
+     "float32 and bfloat16 agree with float64 on the same inputs, and their results are of their "
+     "type",
+     types_agree, "add up in float32, and let no constant be of a narrower type", Grade::wrong,
+     false, "fragile where only bfloat16 does not"},
     {"non-contiguous inputs", "strides change nothing", non_contiguous,
      "reshape() in place of view(), no as_strided()"},
     {"large logits", "logits of 80 and more stay finite, backward too", large_logits,
@@ -206,7 +208,7 @@ const Clause& find_clause(const std::string& name) {
 
 }  // namespace
 
-bool is_own(const std::string& attention) {
+bool is_user_defined(const std::string& attention) {
   return !attention_entry(attention).source_sha256.empty() || !runs_by_name(attention);
 }
 

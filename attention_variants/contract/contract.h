@@ -36,7 +36,7 @@ ContractSubject contract_subject(const AttentionSpec& spec);
 
 /// Whether an attention is the user's own: made from a file, or built in by LRA_EXTRA_VARIANTS.
 /// Throws UsageError on an unknown name.
-bool is_own(const std::string& attention);
+bool is_user_defined(const std::string& attention);
 
 /// What a broken clause means for results, the gravest first.
 enum class Grade {

@@ -12,7 +12,8 @@ class AutocastScope {
  public:
   AutocastScope(torch::Device device, Dtype dtype)
       : AutocastScope(device, dtype == Dtype::bfloat16, true) {}
-  /// None on `device` for a scope, whatever stands around it.
+  /// None on `device` for a scope, whatever stands around it: of modules that may ask for
+  /// autocast's settings, as a user's do.
   static AutocastScope off(torch::Device device) { return {device, true, false}; }
   ~AutocastScope();
   AutocastScope(const AutocastScope&) = delete;
@@ -27,8 +28,13 @@ class AutocastScope {
   torch::ScalarType was_type_ = torch::kBFloat16;
 };
 
-/// Whether autocast is on for a device, but for code that has left it
-/// (c10::impl::ExcludeDispatchKeyGuard), as attentions do that compute in float32.
+/// None on any device for a scope, without a change of autocast's settings and cached casts: of
+/// code within an operator or an attention that computes in the types of its tensors.
+struct NoAutocast : c10::impl::ExcludeDispatchKeyGuard {
+  NoAutocast() : ExcludeDispatchKeyGuard(c10::autocast_dispatch_keyset) {}
+};
+
+/// Whether autocast is on for a device, but for code that has left it by NoAutocast.
 bool under_autocast(torch::DeviceType device);
 
 /// What scores, sums and softmaxes of such numbers are computed in: float64 of float64, else

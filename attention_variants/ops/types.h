@@ -26,6 +26,12 @@ constexpr auto names(PaddedRows) { return std::array{"zero", "uniform"}; }
 enum class Gelu { exact, tanh };
 constexpr auto names(Gelu) { return std::array{"exact", "tanh"}; }
 
+/// What the sum of a segment's rows is divided by for a landmark of nystrom.
+enum class SegmentMeanOver {
+  tokens,     // how many of its positions are tokens; the mean of none is zero
+  positions,  // how many positions it has: padding counts, as zeros
+};
+
 /// Number types that programs run in; bfloat16 by autocast where there are parameters in float32.
 enum class Dtype { float32, float64, bfloat16 };
 constexpr auto names(Dtype) { return std::array{"float32", "float64", "bfloat16"}; }

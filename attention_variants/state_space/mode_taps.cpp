@@ -3,10 +3,9 @@
 // turns, so that exponents are computed in float64; factors are rounded to `type` before.
 #include "attention_variants/state_space/mode_taps.h"
 
-#include <ATen/autocast_mode.h>
-
 #include <cmath>
 
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/autograd_state.h"
 
 namespace lra::state_space {
@@ -60,7 +59,7 @@ class ModeTaps : public torch::autograd::Function<ModeTaps> {
   // The gradient of w is Σ_l g_l conj(e^{r l}), that of r Σ_l l g_l conj(w e^{r l}).
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     // A caller may go backwards under autocast, whose bfloat16 has no complex numbers.
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    const ops::NoAutocast guard;
     const variable_list kept = ops::saved_tensors(*context);
     const torch::Tensor &weights = kept[0], &near = kept[1], &far = kept[2];
     const int64_t near_places = near.size(1), far_places = far.size(1);

@@ -31,11 +31,12 @@ struct LruOptions {
   void settle() const {
     if (r_min > r_max)
       throw UsageError(
-          fmt::format("lru: r_min should be at most r_max, not {} and {}", r_min, r_max));
+          fmt::format("attention lru: r_min should be at most r_max, not {} and {}", r_min, r_max));
     if (r_max * r_max == 0 || r_min >= 1) {
-      throw UsageError(fmt::format(
-          "lru: r_max should be above 0 and r_min below 1, as radii have logarithms, not {} and {}",
-          r_max, r_min));
+      throw UsageError(
+          fmt::format("attention lru: r_max should be above 0 and r_min below 1, as radii have "
+                      "logarithms, not {} and {}",
+                      r_max, r_min));
     }
   }
 };

@@ -52,8 +52,8 @@ struct S4DOptions {
   }
   void settle() const {
     if (dt_min > dt_max)
-      throw UsageError(
-          fmt::format("s4d: dt_min should be at most dt_max, not {} and {}", dt_min, dt_max));
+      throw UsageError(fmt::format("attention s4d: dt_min should be at most dt_max, not {} and {}",
+                                   dt_min, dt_max));
   }
 };
 
@@ -99,7 +99,7 @@ class S4DAttention : public SequenceMixer {
                   copies = options.copies == 0 ? width : options.copies;
     if (width % copies != 0)
       throw UsageError(
-          fmt::format("s4d: copies should divide the width {}, not {}", width, copies));
+          fmt::format("attention s4d: copies should divide the width {}, not {}", width, copies));
     const Modes start = modes_of(options.init, options.state);
     const auto repeated = [copies](const torch::Tensor& z) { return z.repeat({copies, 1}); };
     const auto add = [this](const char* name, const torch::Tensor& value) {

@@ -47,12 +47,13 @@ struct S5Options {
   }
   void settle() const {
     if (state % (2 * blocks) != 0) {
-      throw UsageError(fmt::format("s5: state should be a multiple of twice the blocks {}, not {}",
-                                   blocks, state));
+      throw UsageError(
+          fmt::format("attention s5: state should be a multiple of twice the blocks {}, not {}",
+                      blocks, state));
     }
     if (dt_min > dt_max)
-      throw UsageError(
-          fmt::format("s5: dt_min should be at most dt_max, not {} and {}", dt_min, dt_max));
+      throw UsageError(fmt::format("attention s5: dt_min should be at most dt_max, not {} and {}",
+                                   dt_min, dt_max));
   }
 };
 

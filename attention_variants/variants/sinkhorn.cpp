@@ -95,7 +95,7 @@ class SinkhornAttention : public ProjectedAttention {
     }
     // The sorting needs float32; the attention itself keeps the type it is given, but on a CPU,
     // where LibTorch's takes more than twice as long in bfloat16.
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    const ops::NoAutocast guard;
     const bool widened = q_given.is_cpu() && q_given.scalar_type() == torch::kBFloat16;
     const torch::ScalarType type = widened ? torch::kFloat : q_given.scalar_type();
     const int64_t batch = q_given.size(0), heads = q_given.size(1), length = q_given.size(2);

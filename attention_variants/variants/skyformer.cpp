@@ -87,7 +87,7 @@ class SkyformerAttention : public ProjectedAttention {
         landmarks_.defined() ? given_landmarks(q) : draw_landmarks(mask, seed);
     // The exponents and the inverse lose the result in bfloat16. Autocast would bring their
     // products back to it.
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    const ops::NoAutocast guard;
     const auto type = ops::wide_type(q.scalar_type());
     const torch::Tensor absent =
         torch::cat({mask, mask}, 1).logical_not().unsqueeze(1);  // [B,1,2N]

@@ -71,7 +71,7 @@ std::optional<ContractRecord> contract_of(const TrainRequest& request, const Run
     if (found || !request.check) return found;
   }
   const AttentionSpec& attention = request.config.attention;
-  if (!request.check && !contract::is_own(attention.name)) return std::nullopt;
+  if (!request.check && !contract::is_user_defined(attention.name)) return std::nullopt;
   const KeptRandomStates kept(request.device);
   const contract::ContractSubject subject = subject_in_model(request.config, request.device);
   ContractRecord record;

@@ -109,8 +109,7 @@ void check_token_objective(const Config& config, const Task& of) {
                      "masked, or another attention");
   }
   const InputOptions& input = config.settings.input;
-  const int64_t tokens = input.cut > 0 ? std::min(input.cut, input.length) : input.length;
-  if (config.settings.training.objective == Objective::causal && tokens < 2)
+  if (config.settings.training.objective == Objective::causal && input.kept() < 2)
     throw UsageError(
         "training.objective causal predicts the next of two tokens: input.length and "
         "input.cut should leave more than 1");

@@ -9,8 +9,8 @@
 //    {"nystrom": {...options}}, "attention_settings": {"linear": {...settings}}, "variants":
 //    {"local": "local_tay2020"}}
 // `settings` holds any field of Settings; a task's entry goes over it, and a variant's of
-// `attention_settings` over that. Where a recipe has an entry
-// for a task and a variant, it stands in the task's:
+// `attention_settings` over that. Where a recipe has an entry for a task and a variant, it stands
+// in the task's:
 //    "image": {"attentions": {"sinkhorn": {"settings": {...}, "options": {...}, "variant": "..."}}}
 // and goes over all. An attention made from a file has such an entry under the name that it goes by
 // without options, "python:my.py:Softplus", with `settings` alone. `variants` says which function

@@ -18,14 +18,14 @@ namespace {
 
 void check_options(const LoaderOptions& options) {
   if (options.batch < 1 || options.length < 1 || options.prefetch < 0) {
-    throw UsageError("a loader needs batch >= 1, length >= 1 and ahead >= 0, not " +
+    throw UsageError("a loader needs batch >= 1, length >= 1 and prefetch >= 0, not " +
                      std::to_string(options.batch) + ", " + std::to_string(options.length) +
                      " and " + std::to_string(options.prefetch));
   }
-  const Stride& turns = options.batches;
-  if (turns.index < 0 || turns.index >= turns.of) {
-    throw UsageError("the batches of a loader are of an index from 0 to below their number, not " +
-                     std::to_string(turns.index) + " of " + std::to_string(turns.of));
+  const Stride& stride = options.batches;
+  if (stride.index < 0 || stride.index >= stride.of) {
+    throw UsageError("batches.index should be from 0 to batches.of - 1, not " +
+                     std::to_string(stride.index) + " of " + std::to_string(stride.of));
   }
 }
 

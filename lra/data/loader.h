@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 #include "attention_variants/torch.h"
@@ -78,9 +77,8 @@ class TrainingOrder {
 
 /// An endless stream of batches of exactly `batch` samples (training), or of their `samples` alone.
 /// Position i of the stream is element i % count of the permutation of epoch i / count; batch p
-/// holds positions [p * batch, (p
-/// + 1) * batch), so it may span two epochs and the stream can start at any batch. Errors on the
-/// thread come out of next().
+/// holds positions p * batch to (p + 1) * batch - 1, so it may span two epochs and the stream can
+/// start at any batch. Errors on the thread come out of next().
 class TrainingStream {
  public:
   TrainingStream(const Split& split, const LoaderOptions& options, int64_t start_batch = 0);

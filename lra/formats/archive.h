@@ -9,7 +9,6 @@
 #include <functional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "attention_variants/base/error.h"
 

@@ -8,7 +8,6 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "lra/formats/archive.h"

@@ -49,22 +49,23 @@ BenchWork product_work(int64_t m, ops::cpu::GemmPrecision precision, const Multi
           .least_bytes = static_cast<double>(2 * q.nbytes() + k.nbytes())};
 }
 
-// By the last code, whether gemm() takes it on this processor or not; for reference by BLAS.
+// By the last backend, whether gemm() takes it on this processor or not; for reference by BLAS.
 BenchWork float32_product_work(int64_t m, Kernels kernels) {
-  const ops::cpu::GemmBackend code = kernels == Kernels::reference
-                                         ? ops::cpu::GemmBackend::blas
-                                         : ops::cpu::product_codes().back();
+  const ops::cpu::GemmBackend backend = kernels == Kernels::reference
+                                            ? ops::cpu::GemmBackend::blas
+                                            : ops::cpu::gemm_backends().back();
   return product_work(m, ops::cpu::GemmPrecision::float32,
-                      [=](auto... given) { gemm_f32(code, given..., ops::cpu::GemmScale{}); });
+                      [=](auto... given) { gemm_f32(backend, given..., ops::cpu::GemmScale{}); });
 }
 
-// By the code that gemm() takes on this processor; for reference in float32, of rounded
+// By the backend that gemm() takes on this processor; for reference in float32, of rounded
 // numbers.
 BenchWork bfloat16_product_work(int64_t m, Kernels kernels) {
-  const ops::cpu::GemmBf16Backend code =
-      kernels == Kernels::reference ? ops::cpu::GemmBf16Backend::float32 : ops::cpu::rounded_code();
+  const ops::cpu::GemmBf16Backend backend = kernels == Kernels::reference
+                                                ? ops::cpu::GemmBf16Backend::float32
+                                                : ops::cpu::gemm_bf16_backend();
   return product_work(m, ops::cpu::GemmPrecision::bfloat16,
-                      [=](auto... given) { gemm_bf16(code, given..., ops::cpu::GemmScale{}); });
+                      [=](auto... given) { gemm_bf16(backend, given..., ops::cpu::GemmScale{}); });
 }
 
 // What a head's inverse and its backward pass take.

@@ -53,26 +53,27 @@ TeamWork nystrom_work(int64_t length, int64_t parts, Pass pass) {
                          .mask = rows.tokens(),
                          .conv_weight = taps.const_data_ptr<float>()};
   if (pass == Pass::forward) {
-    return {
-        .bytes = {.head = bytes_of<NystromScratch>(shape, InnerPadding::no, parts),
-                  .part = bytes_of<NystromPartScratch>(shape)},
-        .pass = [=](Arena& arena,
-                    const Team& team) { nystrom_forward(shape, in, rows[3], saved, arena, team); },
-        .kept = {taps, saving.tensor()}};
+    return {.bytes = {.head = bytes_of<NystromScratch>(shape, InnerPadding::no, parts),
+                      .part = bytes_of<NystromPartScratch>(shape)},
+            .pass =
+                [=](Arena& arena, const Team& team) {
+                  landmark_attention_forward(shape, in, rows[3], saved, arena, team);
+                },
+            .kept = {taps, saving.tensor()}};
   }
   Memory memory(bytes_of<NystromScratch>(shape, InnerPadding::no, 1) +
                 bytes_of<NystromPartScratch>(shape));
-  nystrom_forward(shape, in, rows[3], saved, memory.arena(), Team(memory.arena()));
+  landmark_attention_forward(shape, in, rows[3], saved, memory.arena(), Team(memory.arena()));
   return {.bytes = {.head = bytes_of<NystromBackwardScratch>(shape, InnerPadding::no, parts),
                     .part = bytes_of<NystromBackwardPartScratch>(shape)},
           .pass =
               [=](Arena& arena, const Team& team) {
-                nystrom_backward(shape, in, saved, rows[4],
-                                 {.q = rows[5],
-                                  .k = rows[6],
-                                  .v = rows[7],
-                                  .conv_weight = taps.mutable_data_ptr<float>() + kTaps},
-                                 arena, team);
+                landmark_attention_backward(shape, in, saved, rows[4],
+                                            {.q = rows[5],
+                                             .k = rows[6],
+                                             .v = rows[7],
+                                             .conv_weight = taps.mutable_data_ptr<float>() + kTaps},
+                                            arena, team);
               },
           .kept = {taps, saving.tensor()}};
 }
@@ -89,21 +90,22 @@ TeamWork linear_work(int64_t length, int64_t parts, Pass pass) {
                            .where = where.mutable_data_ptr<int64_t>(),
                            .denominators = first + shape.sums() + 1};
   if (pass == Pass::forward) {
-    return {
-        .bytes = {.head = bytes_of<FeatureScratch>(shape, parts),
-                  .part = bytes_of<FeaturePartScratch>(shape)},
-        .pass = [=](Arena& arena,
-                    const Team& team) { feature_forward(shape, in, rows[3], state, arena, team); },
-        .kept = {sums, where}};
+    return {.bytes = {.head = bytes_of<FeatureScratch>(shape, parts),
+                      .part = bytes_of<FeaturePartScratch>(shape)},
+            .pass =
+                [=](Arena& arena, const Team& team) {
+                  linear_attention_forward(shape, in, rows[3], state, arena, team);
+                },
+            .kept = {sums, where}};
   }
   Memory memory(bytes_of<FeatureScratch>(shape, 1) + bytes_of<FeaturePartScratch>(shape));
-  feature_forward(shape, in, rows[3], state, memory.arena(), Team(memory.arena()));
+  linear_attention_forward(shape, in, rows[3], state, memory.arena(), Team(memory.arena()));
   return {.bytes = {.head = bytes_of<FeatureBackwardScratch>(shape, parts),
                     .part = bytes_of<FeatureBackwardPartScratch>(shape)},
           .pass =
               [=](Arena& arena, const Team& team) {
-                feature_backward(shape, in, rows[3], state, rows[4],
-                                 {.q = rows[5], .k = rows[6], .v = rows[7]}, arena, team);
+                linear_attention_backward(shape, in, rows[3], state, rows[4],
+                                          {.q = rows[5], .k = rows[6], .v = rows[7]}, arena, team);
               },
           .kept = {sums, where}};
 }
@@ -135,7 +137,7 @@ TeamWork band_work(int64_t length, int64_t, Pass pass) {
   const torch::Tensor kept = torch::empty({1, 2, length});
   const PatternInputs in{.q = rows[0], .k = rows[1], .v = rows[2], .mask = rows.tokens()};
   const auto forward = [=](const Team& team) {
-    pattern_forward(shape, pattern, in, rows[3], softmax_stats(kept, 0), team);
+    block_sparse_forward(shape, pattern, in, rows[3], softmax_stats(kept, 0), team);
   };
   const int64_t part = bytes_of<PatternScratch>(shape, sizes);
   if (pass == Pass::forward)
@@ -145,8 +147,8 @@ TeamWork band_work(int64_t length, int64_t, Pass pass) {
   return {.bytes = {.head = bytes_of<PatternTurns>(pattern),
                     .part = bytes_of<PatternBackwardScratch>(shape, sizes)},
           .pass = [=](Arena& arena, const Team& team) {
-            pattern_backward(shape, pattern, in, rows[3], softmax_stats(kept, 0), rows[4],
-                             {.q = rows[5], .k = rows[6], .v = rows[7]}, arena, team);
+            block_sparse_backward(shape, pattern, in, rows[3], softmax_stats(kept, 0), rows[4],
+                                  {.q = rows[5], .k = rows[6], .v = rows[7]}, arena, team);
           }};
 }
 

@@ -59,19 +59,19 @@ class BlockSparseOp : public HeadOp {
   HeadScratch scratch(Pass pass) const { return scratch_of(shape_, patterns_, pass); }
 
   void forward(int64_t item, Arena& arena, const Team& team) const {
-    pattern_forward(shape_, pattern(item), inputs(item, arena), rows(tensors_.out, item, arena),
-                    stats(item), team);
+    block_sparse_forward(shape_, pattern(item), inputs(item, arena),
+                         rows(tensors_.out, item, arena), stats(item), team);
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
                 const torch::autograd::variable_list& gradients, Arena& arena,
                 const Team& team) const {
-    pattern_backward(shape_, pattern(item), inputs(item, arena), head(tensors_.out, item, arena),
-                     stats(item), head(grad_out, item, arena),
-                     {.q = rows(gradients[0], item, arena),
-                      .k = rows(gradients[1], item, arena),
-                      .v = rows(gradients[2], item, arena)},
-                     arena, team);
+    block_sparse_backward(shape_, pattern(item), inputs(item, arena),
+                          head(tensors_.out, item, arena), stats(item), head(grad_out, item, arena),
+                          {.q = rows(gradients[0], item, arena),
+                           .k = rows(gradients[1], item, arena),
+                           .v = rows(gradients[2], item, arena)},
+                          arena, team);
   }
 
  private:

@@ -23,13 +23,13 @@ struct ForwardAlone {
 
 NystromShape nystrom_shape(int64_t length, int64_t depth, int64_t kernel,
                            const LandmarkOptions& options) {
-  return {
-      .length = length,
-      .landmarks = options.landmarks,
-      .depth = depth,
-      .iterations = options.iterations,
-      .kernel = kernel,
-      .over = options.padding == LandmarkPadding::masked ? MeanOver::tokens : MeanOver::positions};
+  return {.length = length,
+          .landmarks = options.landmarks,
+          .depth = depth,
+          .iterations = options.iterations,
+          .kernel = kernel,
+          .over = options.padding == LandmarkPadding::masked ? SegmentMeanOver::tokens
+                                                             : SegmentMeanOver::positions};
 }
 
 // Of contiguous floats.
@@ -37,8 +37,8 @@ std::span<float> elements(const torch::Tensor& x) {
   return {x.mutable_data_ptr<float>(), static_cast<size_t>(x.numel())};
 }
 
-// q, k, v, mask [B,N] and conv_weight [H,K]. For a backward pass: what nystrom_forward() saves, and
-// where heads share the start of their inverses, the norm of each.
+// q, k, v, mask [B,N] and conv_weight [H,K]. For a backward pass: what landmark_attention_forward()
+// saves, and where heads share the start of their inverses, the norm of each.
 class LandmarkOp : public HeadOp {
  public:
   using Options = LandmarkOptions;
@@ -84,12 +84,12 @@ class LandmarkOp : public HeadOp {
   void forward(int64_t item, Arena& arena, const Team& team) const {
     if (tensors_.state.empty()) {
       const NystromSaved saved(shape_, arena);
-      return nystrom_forward(shape_, inputs(item, arena), rows(tensors_.out, item, arena), saved,
-                             arena, team);
+      return landmark_attention_forward(shape_, inputs(item, arena),
+                                        rows(tensors_.out, item, arena), saved, arena, team);
     }
     Arena kept(saved_memory(item), saved_bytes());
-    nystrom_forward(shape_, inputs(item, arena), rows(tensors_.out, item, arena),
-                    NystromSaved(shape_, kept), arena, team);
+    landmark_attention_forward(shape_, inputs(item, arena), rows(tensors_.out, item, arena),
+                               NystromSaved(shape_, kept), arena, team);
   }
 
   // By sample, and then summed.
@@ -101,7 +101,7 @@ class LandmarkOp : public HeadOp {
                 const torch::autograd::variable_list& gradients, Arena& arena,
                 const Team& team) const {
     Arena kept(saved_memory(item), saved_bytes());
-    nystrom_backward(
+    landmark_attention_backward(
         shape_, inputs(item, arena), NystromSaved(shape_, kept), head(grad_out, item, arena),
         {.q = rows(gradients[0], item, arena),
          .k = rows(gradients[1], item, arena),
@@ -125,7 +125,7 @@ class LandmarkOp : public HeadOp {
                            copied_bytes(at::TensorList(tensors_.in).slice(0, kHeadInputs)),
                        [&](int64_t item, Arena& arena) {
                          elements(all)[static_cast<size_t>(item)] =
-                             nystrom_norm(shape_, inputs(item, arena), arena);
+                             landmark_norm(shape_, inputs(item, arena), arena);
                        });
     return all;
   }
@@ -144,18 +144,19 @@ class LandmarkOp : public HeadOp {
     }
     const float each =
         std::accumulate(grads.begin(), grads.end(), 0.0F) / static_cast<float>(owners.size());
-    parallel_for_items(static_cast<int64_t>(owners.size()),
-                       bytes_of<NystromNormScratch>(shape_) +
-                           copied_bytes({tensors_.in[0], tensors_.in[1], tensors_.in[2],
-                                         gradients[0], gradients[1]}),
-                       [&](int64_t i, Arena& arena) {
-                         const int64_t item = owners[static_cast<size_t>(i)];
-                         nystrom_norm_backward(shape_, inputs(item, arena), each,
-                                               {.q = rows(gradients[0], item, arena, OldRows::read),
-                                                .k = rows(gradients[1], item, arena, OldRows::read),
-                                                .v = {}},
-                                               arena);
-                       });
+    parallel_for_items(
+        static_cast<int64_t>(owners.size()),
+        bytes_of<NystromNormScratch>(shape_) +
+            copied_bytes(
+                {tensors_.in[0], tensors_.in[1], tensors_.in[2], gradients[0], gradients[1]}),
+        [&](int64_t i, Arena& arena) {
+          const int64_t item = owners[static_cast<size_t>(i)];
+          landmark_norm_backward(shape_, inputs(item, arena), each,
+                                 {.q = rows(gradients[0], item, arena, OldRows::read),
+                                  .k = rows(gradients[1], item, arena, OldRows::read),
+                                  .v = {}},
+                                 arena);
+        });
   }
 
   NystromInputs inputs(int64_t item, Arena& arena) const {

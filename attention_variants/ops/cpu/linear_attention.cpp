@@ -55,14 +55,14 @@ class LinearAttentionOp : public HeadOp {
   }
 
   void forward(int64_t item, Arena& arena, const Team& team) const {
-    feature_forward(shape_, inputs(item, arena), rows(tensors_.out, item, arena), state(item),
-                    arena, team);
+    linear_attention_forward(shape_, inputs(item, arena), rows(tensors_.out, item, arena),
+                             state(item), arena, team);
   }
 
   void backward(int64_t item, const torch::Tensor& grad_out,
                 const torch::autograd::variable_list& gradients, Arena& arena,
                 const Team& team) const {
-    feature_backward(
+    linear_attention_backward(
         shape_, inputs(item, arena), head(tensors_.out, item, arena), state(item),
         head(grad_out, item, arena),
         {.q = rows(gradients[0], item, arena),
@@ -115,7 +115,7 @@ class LinearAttentionOp : public HeadOp {
   static bool is_rounded(const HeadTensors& tensors) {
     return is_copied_head(tensors.in[0]) && is_copied_head(tensors.in[1]) &&
            gemm_precision() == GemmPrecision::bfloat16 &&
-           rounded_code() != GemmBf16Backend::float32;
+           gemm_bf16_backend() != GemmBf16Backend::float32;
   }
 
   static FeatureShape shape_of(const HeadTensors& tensors, const Options& options) {

@@ -1,5 +1,5 @@
-// The operators that own CPU kernels compute, for ops/dispatch. Each but the
-// loss is differentiable once.
+// The operators that own CPU kernels compute, for ops/dispatch. Each but the loss is differentiable
+// once.
 #pragma once
 
 #include <cstdint>

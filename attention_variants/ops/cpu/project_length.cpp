@@ -66,7 +66,7 @@ struct Lengths {
         length(x.size(2)),
         depth(x.size(3)),
         rows(table.size(-2)) {
-    for (int64_t b = 0; b < batch; ++b) ends.push_back(extent_of(tokens(b, 0), length).length);
+    for (int64_t b = 0; b < batch; ++b) ends.push_back(span_of(tokens(b, 0), length).length);
   }
 
   const bool* tokens(int64_t b, int64_t from) const {

@@ -1,5 +1,6 @@
 // A feed-forward block in five launches, and an output projection in two: products by LibTorch, and
 // between them one kernel for all that is not a product.
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/cuda/device_table.h"
 #include "attention_variants/ops/cuda/dropout.h"
@@ -11,8 +12,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using NoAutocast = c10::impl::ExcludeDispatchKeyGuard;
-
 Activation activation_of(Gelu gelu) {
   return gelu == Gelu::tanh ? Activation::gelu_tanh : Activation::gelu;
 }
@@ -29,7 +28,7 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
                                const torch::Tensor& in_weight, const torch::Tensor& in_bias,
                                const torch::Tensor& out_weight, const torch::Tensor& out_bias,
                                const torch::Tensor& mask, const FeedForwardSettings& settings) {
-    const NoAutocast guard(c10::autocast_dispatch_keyset);
+    const NoAutocast guard;
     const torch::Tensor x = as_rows(x_given);
     const torch::ScalarType type = in_weight.scalar_type();
     const NormedRows normed = norm_weight.numel() == 0
@@ -46,7 +45,7 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const NoAutocast guard(c10::autocast_dispatch_keyset);
+    const NoAutocast guard;
     const variable_list kept = saved_tensors(*context);
     const torch::Tensor &x = kept[0], &norm_weight = kept[1], &in_weight = kept[2],
                         &in_bias = kept[3], &out_weight = kept[4], &mask = kept[5],
@@ -88,7 +87,7 @@ class AddProjected : public torch::autograd::Function<AddProjected> {
                                const torch::Tensor& y_given, const torch::Tensor& weight,
                                const torch::Tensor& bias, const torch::Tensor& mask,
                                const RowsStep& step) {
-    const NoAutocast guard(c10::autocast_dispatch_keyset);
+    const NoAutocast guard;
     const torch::Tensor y = as_rows(y_given).to(weight.scalar_type());
     const torch::Tensor sum = step.forward(at::mm(y, weight.t()), bias, as_rows(x_given), mask);
     context->save_for_backward({y, weight, mask});
@@ -98,7 +97,7 @@ class AddProjected : public torch::autograd::Function<AddProjected> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const NoAutocast guard(c10::autocast_dispatch_keyset);
+    const NoAutocast guard;
     const variable_list kept = saved_tensors(*context);
     const torch::Tensor &y = kept[0], &weight = kept[1], &mask = kept[2],
                         grad = as_rows(gradients[0]),

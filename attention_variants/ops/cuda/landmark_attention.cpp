@@ -2,6 +2,7 @@
 // products; three fewer where heads are so many that no softmax is divided.
 #include <cmath>
 
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/cuda/device_table.h"
 #include "attention_variants/ops/cuda/heads.h"
@@ -12,7 +13,6 @@
 namespace lra::ops::cuda {
 namespace {
 
-using NoAutocast = c10::impl::ExcludeDispatchKeyGuard;
 using List = torch::autograd::variable_list;
 
 // q, k, v [B,H,N,d], mask [B,N], taps [H,K] float32.
@@ -113,7 +113,8 @@ class LandmarkOp {
     p.storage = storage_of(in_.q);
     p.segments =
         options_.kind == LandmarkKind::segment_means ? Segments::disjoint : Segments::overlapping;
-    p.over = options_.padding == LandmarkPadding::masked ? MeanOver::tokens : MeanOver::positions;
+    p.over = options_.padding == LandmarkPadding::masked ? SegmentMeanOver::tokens
+                                                         : SegmentMeanOver::positions;
     p.batch = static_cast<int>(batch());
     p.heads = static_cast<int>(heads());
     p.length = static_cast<int>(in_.q.size(2));
@@ -250,7 +251,7 @@ class LandmarkFunction : public torch::autograd::Function<LandmarkFunction> {
                                const torch::Tensor& v, const torch::Tensor& mask,
                                const torch::Tensor& taps, const LandmarkOptions& options,
                                bool differentiated) {
-    const NoAutocast guard(c10::autocast_dispatch_keyset);
+    const NoAutocast guard;
     const LandmarkInputs in = {with_readable_rows(q), with_readable_rows(k), with_readable_rows(v),
                                dense(mask), dense(taps.to(torch::kFloat))};
     LandmarkState state;
@@ -266,7 +267,7 @@ class LandmarkFunction : public torch::autograd::Function<LandmarkFunction> {
   }
 
   static List backward(Context* context, List given) {
-    const NoAutocast guard(c10::autocast_dispatch_keyset);
+    const NoAutocast guard;
     const List kept = saved_tensors(*context);
     const auto& [options, taps] = saved_settings<LandmarkSettings>(*context);
     const LandmarkInputs in = {kept[0], kept[1], kept[2], kept[3], kept[4]};

@@ -2,6 +2,7 @@
 #include <utility>
 #include <vector>
 
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/autograd_state.h"
 #include "attention_variants/ops/cuda/device_table.h"
 #include "attention_variants/ops/cuda/operators.h"
@@ -13,8 +14,6 @@ namespace {
 
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
-using NoAutocast = c10::impl::ExcludeDispatchKeyGuard;
-
 struct LinearSettings {
   double eps = 0;
   std::vector<int64_t> widths;  // of each layer's result
@@ -26,7 +25,7 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
   static variable_list forward(AutogradContext* context, const torch::Tensor& x,
                                const torch::Tensor& norm_weight, const torch::Tensor& norm_bias,
                                const torch::Tensor& mask, at::TensorList parameters, double eps) {
-    const NoAutocast guard(c10::autocast_dispatch_keyset);
+    const NoAutocast guard;
     LinearSettings settings{.eps = eps, .widths = {}};
     variable_list weights, biases;
     for (size_t i = 0; i < parameters.size(); i += 2) {
@@ -58,7 +57,7 @@ class LinearLayers : public torch::autograd::Function<LinearLayers> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const NoAutocast guard(c10::autocast_dispatch_keyset);
+    const NoAutocast guard;
     const variable_list kept = saved_tensors(*context);
     const torch::Tensor &rows = kept[0], &norm_weight = kept[1], &mask = kept[2], &normed = kept[3],
                         &moments = kept[4], &weight = kept[5], past = as_rows(gradients.back());
@@ -119,7 +118,7 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x_given,
                                const torch::Tensor& weight, const torch::Tensor& bias,
                                const torch::Tensor& mask) {
-    const NoAutocast guard(c10::autocast_dispatch_keyset);
+    const NoAutocast guard;
     const torch::Tensor x = as_rows(x_given).to(weight.scalar_type());
     const torch::Tensor y = RowsStep().forward(at::mm(x, weight.t()), bias, {}, mask);
     context->save_for_backward({x, weight, mask});
@@ -128,7 +127,7 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
   }
 
   static variable_list backward(AutogradContext* context, variable_list gradients) {
-    const NoAutocast guard(c10::autocast_dispatch_keyset);
+    const NoAutocast guard;
     const variable_list kept = saved_tensors(*context);
     const torch::Tensor &x = kept[0], &weight = kept[1], &mask = kept[2],
                         given = as_rows(gradients[0]), grad = torch::empty_like(given),

@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/autograd_state.h"
 
 namespace lra::ops::reference {
@@ -79,7 +80,7 @@ class DepthwiseConv : public torch::autograd::Function<DepthwiseConv> {
  public:
   static torch::Tensor forward(torch::autograd::AutogradContext* context, const torch::Tensor& x,
                                const torch::Tensor& weight) {  // [B,H,N,d], [H,K]
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    const NoAutocast guard;
     context->save_for_backward({x, weight});
     const int64_t kernel = weight.size(1);
     return convolve(lay_out(x, kernel, (kernel - 1) / 2), weight, x.size(0), x.size(2));
@@ -87,7 +88,7 @@ class DepthwiseConv : public torch::autograd::Function<DepthwiseConv> {
 
   static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                  torch::autograd::variable_list gradients) {
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    const NoAutocast guard;
     const auto saved = saved_tensors(*context);
     const torch::Tensor &x = saved[0], &weight = saved[1], &gradient = gradients[0];
     const int64_t batch = x.size(0), length = x.size(2), width = x.size(3);

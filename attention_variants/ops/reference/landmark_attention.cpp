@@ -16,8 +16,6 @@
 namespace lra::ops::reference {
 namespace {
 
-using NoAutocast = c10::impl::ExcludeDispatchKeyGuard;
-
 // Means over m segments of positions: x [B,H,N,d] -> [B,H,m,d]. The first m - N mod m segments have
 // ⌊N/m⌋ positions, the others one more.
 torch::Tensor segment_means(const torch::Tensor& x, int64_t m) {
@@ -94,7 +92,7 @@ Landmarks make_landmarks(const torch::Tensor& q, const torch::Tensor& k,
 }
 
 torch::Tensor landmark_matrix(const Landmarks& landmarks) {
-  const NoAutocast guard(c10::autocast_dispatch_keyset);
+  const NoAutocast guard;
   const auto type = wide_type(landmarks.q.scalar_type());
   const double scale = 1 / std::sqrt(static_cast<double>(landmarks.q.size(-1)));
   const torch::Tensor scores =
@@ -111,7 +109,7 @@ torch::Tensor landmark_matrix(const Landmarks& landmarks) {
 }
 
 torch::Tensor landmark_inverse(const torch::Tensor& a, int64_t iterations, InverseStart start) {
-  const NoAutocast guard(c10::autocast_dispatch_keyset);
+  const NoAutocast guard;
   torch::Tensor norm = a.sum(-2).amax(-1);  // ‖A‖₁ [B,H]; ‖A‖∞ of a softmax is 1
   const bool of_all = start == InverseStart::global && norm.numel() > 0;
   norm = of_all ? norm.max() : norm.unsqueeze(-1).unsqueeze(-1);
@@ -120,7 +118,7 @@ torch::Tensor landmark_inverse(const torch::Tensor& a, int64_t iterations, Inver
 }
 
 torch::Tensor exact_landmark_inverse(const torch::Tensor& a) {
-  const NoAutocast guard(c10::autocast_dispatch_keyset);
+  const NoAutocast guard;
   return at::linalg_pinv(a);
 }
 
@@ -131,7 +129,7 @@ torch::Tensor landmark_product(const torch::Tensor& q, const torch::Tensor& k,
   const torch::Tensor bv = softmax_attention(landmarks.q, k, v, mask);  // [B,H,m,e]
   torch::Tensor x;                                                      // Z (B V) [B,H,m,e]
   {
-    const NoAutocast guard(c10::autocast_dispatch_keyset);
+    const NoAutocast guard;
     x = torch::matmul(z, bv.to(z.scalar_type())).to(q.scalar_type());
   }
   return softmax_attention(q, landmarks.k, x, landmarks.real);

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "attention_variants/base/error.h"
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/padding.h"
 #include "attention_variants/ops/reference/causal.h"
 #include "attention_variants/ops/reference/operators.h"
@@ -131,7 +132,7 @@ torch::Tensor largest_logit(const torch::Tensor& x, const torch::Tensor& w,
 // else of keys with c the maximum over the positions seen [B,N].
 torch::Tensor projected_features(const torch::Tensor& x_given, const torch::Tensor& w,
                                  const torch::Tensor& seen, const LinearAttentionOptions& options) {
-  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  const NoAutocast guard;
   const torch::Tensor x = x_given.to(w.scalar_type());
   torch::Tensor logits = torch::matmul(x, w.t());  // W x [B,H,N,f]
   if (options.map == FeatureMap::relu) return logits.relu_();

@@ -59,7 +59,7 @@ class ChunkAttention : public torch::autograd::Function<ChunkAttention> {
                                                  torch::autograd::variable_list grads) {
     const auto saved = saved_tensors(*context);
     const torch::NoGradGuard no_grad;
-    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    const NoAutocast guard;
     const torch::Tensor &x = saved[0], &k = saved[1], &v = saved[2], &bias = saved[3],
                         &order = saved[4], &out = saved[5], &shares = saved[6];
     const auto& settings = saved_settings<LshOptions>(*context);
@@ -185,7 +185,7 @@ int64_t padded_length(int64_t length, const LshOptions& settings) {
 
 torch::Tensor run(const LshCall& call) {
   const auto& [x_given, v, mask, rotations, settings] = call;
-  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+  const NoAutocast guard;
   torch::Tensor x = zero_padding(x_given, mask), values = zero_padding(v, mask), real = mask;
   const int64_t length = x.size(2), padding = padded_length(length, settings) - length;
   if (padding > 0) {

@@ -2,27 +2,12 @@
 
 #include <ATen/autocast_mode.h>
 
+#include "attention_variants/ops/autocast.h"
 #include "attention_variants/ops/dropout.h"
 #include "attention_variants/ops/feed_forward.h"
 
 namespace lra {
 namespace {
-
-// Leaves autocast for a scope, on the device of the tensor given.
-class WithoutAutocast {
- public:
-  explicit WithoutAutocast(c10::DeviceType device)
-      : device_(device), enabled_(at::autocast::is_autocast_enabled(device)) {
-    at::autocast::set_autocast_enabled(device_, false);
-  }
-  ~WithoutAutocast() { at::autocast::set_autocast_enabled(device_, enabled_); }
-  WithoutAutocast(const WithoutAutocast&) = delete;
-  WithoutAutocast& operator=(const WithoutAutocast&) = delete;
-
- private:
-  c10::DeviceType device_;
-  bool enabled_;
-};
 
 // As torch names it.
 const char* approximation(const ModelOptions& options) {
@@ -44,7 +29,7 @@ GatedRows run_attention(Attention& attention, const BlockPass& pass, const torch
   };
   GatedRows result;
   if (leaves_autocast(pass.options, x)) {
-    const WithoutAutocast guard(x.device().type());
+    const ops::AutocastScope plain = ops::AutocastScope::off(x.device());
     result = run(x.to(torch::kFloat32));
   } else {
     result = run(x);

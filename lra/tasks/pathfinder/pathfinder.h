@@ -68,10 +68,10 @@ struct Image {
   double brightest = 0;  // before the grey values were spread over 0 to 255; 1 is a disc's
 };
 
-/// Draws images of one configuration. Construction is slow; drawing may run on many threads.
 class Markers;
 class Paddles;
 
+/// Draws images of one configuration. Construction is slow; drawing may run on many threads.
 class Generator {
  public:
   explicit Generator(Config config);

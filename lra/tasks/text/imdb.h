@@ -2,7 +2,6 @@
 // to test on, as aclImdb/{train,test}/{neg,pos}/<id>_<rating>.txt.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>

@@ -1,4 +1,4 @@
-// Products of small matrices, by every code that this processor runs, against float64.
+// Products of small matrices, by every backend that this processor runs, against float64.
 #include "attention_variants/ops/cpu/kernels/gemm/gemm_f32.h"
 
 #include <gtest/gtest.h>
@@ -72,26 +72,26 @@ void expect_products(const std::vector<std::array<int64_t, 3>>& shapes, const Ro
 class Product : public testing::TestWithParam<GemmBackend> {
  protected:
   void SetUp() override {
-    const auto codes = product_codes();
-    if (std::ranges::find(codes, GetParam()) == codes.end())
+    const auto backends = gemm_backends();
+    if (std::ranges::find(backends, GetParam()) == backends.end())
       GTEST_SKIP() << "this processor has no instructions for " << name_of(GetParam());
     torch::manual_seed(4);
   }
 };
 
-std::string code_name(const testing::TestParamInfo<GemmBackend>& code) {
-  return name_of(code.param);
+std::string backend_name(const testing::TestParamInfo<GemmBackend>& backend) {
+  return name_of(backend.param);
 }
 
 INSTANTIATE_TEST_SUITE_P(Codes, Product,
                          testing::Values(GemmBackend::blas, GemmBackend::avx2, GemmBackend::avx512),
-                         code_name);
+                         backend_name);
 
 // BLAS promises less.
 class ProductByRegisters : public Product {};
 
 INSTANTIATE_TEST_SUITE_P(Codes, ProductByRegisters,
-                         testing::Values(GemmBackend::avx2, GemmBackend::avx512), code_name);
+                         testing::Values(GemmBackend::avx2, GemmBackend::avx512), backend_name);
 
 TEST_P(Product, IsThatOfFloat64ForAnyShapeAndScale) {
   expect_products(
@@ -140,21 +140,21 @@ TEST_P(ProductByRegisters, OfATileIsThatTileOfTheProduct) {
 class RoundedProduct : public testing::TestWithParam<GemmBf16Backend> {
  protected:
   void SetUp() override {
-    const auto codes = rounded_codes();
-    if (std::ranges::find(codes, GetParam()) == codes.end())
+    const auto backends = gemm_bf16_backends();
+    if (std::ranges::find(backends, GetParam()) == backends.end())
       GTEST_SKIP() << "this processor, or its system, has no " << name_of(GetParam());
     torch::manual_seed(6);
   }
 };
 
-std::string rounded_code_name(const testing::TestParamInfo<GemmBf16Backend>& code) {
-  return name_of(code.param);
+std::string bf16_backend_name(const testing::TestParamInfo<GemmBf16Backend>& backend) {
+  return name_of(backend.param);
 }
 
 INSTANTIATE_TEST_SUITE_P(Codes, RoundedProduct,
                          testing::Values(GemmBf16Backend::float32, GemmBf16Backend::avx512,
                                          GemmBf16Backend::emulated_tiles, GemmBf16Backend::amx),
-                         rounded_code_name);
+                         bf16_backend_name);
 
 // Of rounded numbers in float32 there is BLAS where it suits the processor.
 class RoundedProductOfTiles : public RoundedProduct {};
@@ -162,14 +162,14 @@ class RoundedProductOfTiles : public RoundedProduct {};
 INSTANTIATE_TEST_SUITE_P(Codes, RoundedProductOfTiles,
                          testing::Values(GemmBf16Backend::avx512, GemmBf16Backend::emulated_tiles,
                                          GemmBf16Backend::amx),
-                         rounded_code_name);
+                         bf16_backend_name);
 
 // A product of NaN as large as any, so that what it leaves behind spoils one that reads it.
-void leave_nan(GemmBf16Backend code, Transposed transposed) {
+void leave_nan(GemmBf16Backend backend, Transposed transposed) {
   constexpr int64_t kSize = 544;
   const torch::Tensor x = torch::full({kSize, kSize}, std::numeric_limits<float>::quiet_NaN()),
                       c = torch::empty_like(x);
-  gemm_bf16(code, transposed, kSize, kSize, kSize, view(x), view(x), mutable_view(c), {});
+  gemm_bf16(backend, transposed, kSize, kSize, kSize, view(x), view(x), mutable_view(c), {});
 }
 
 TEST_P(RoundedProduct, IsThatOfRoundedOperands) {
@@ -186,12 +186,12 @@ TEST_P(RoundedProductOfTiles, OfATileIsThatTileOfTheProduct) {
 }
 
 TEST(ProductCodes, TheOneTakenIsOneThatRuns) {
-  const auto rounded = rounded_codes();
+  const auto rounded = gemm_bf16_backends();
   EXPECT_EQ(rounded.front(), GemmBf16Backend::float32);
-  EXPECT_NE(std::ranges::find(rounded, rounded_code()), rounded.end());
-  const auto codes = product_codes();
-  EXPECT_EQ(codes.front(), GemmBackend::blas);
-  EXPECT_NE(std::ranges::find(codes, product_code()), codes.end());
+  EXPECT_NE(std::ranges::find(rounded, gemm_bf16_backend()), rounded.end());
+  const auto backends = gemm_backends();
+  EXPECT_EQ(backends.front(), GemmBackend::blas);
+  EXPECT_NE(std::ranges::find(backends, gemm_backend()), backends.end());
 }
 
 }  // namespace

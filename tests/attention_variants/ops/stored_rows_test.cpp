@@ -92,7 +92,7 @@ TEST_P(StoredHeadsOf, AreComputedInFloat32) {
     // heads are sums of as exact products in another order.
     const bool otherwise = c.attention.starts_with("linformer") ||
                            (c.attention.starts_with("performer") &&
-                            ops::cpu::rounded_code() == ops::cpu::GemmBf16Backend::amx);
+                            ops::cpu::gemm_bf16_backend() == ops::cpu::GemmBf16Backend::amx);
     EXPECT_EQ(stored[0].scalar_type(), torch::kBFloat16);
     EXPECT_TRUE(otherwise || torch::equal(stored[0], wide[0].to(torch::kBFloat16)));
     for (size_t i = 0; i < wide.size(); ++i) {

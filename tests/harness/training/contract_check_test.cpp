@@ -43,11 +43,11 @@ std::string bytes_of_checkpoint(const fs::path& run) {
 
 TEST(ContractOwner, AVariantOfOursIsNotTheUsers) {
   for (const AttentionEntry* entry : shipped_attentions())
-    EXPECT_FALSE(contract::is_own(entry->info.name)) << entry->info.name;
+    EXPECT_FALSE(contract::is_user_defined(entry->info.name)) << entry->info.name;
   for (const AttentionEntry* entry : released_forms())
-    EXPECT_FALSE(contract::is_own(entry->info.name)) << entry->info.name;
-  EXPECT_TRUE(contract::is_own("torchscript"));
-  EXPECT_THROW(contract::is_own("none"), UsageError);
+    EXPECT_FALSE(contract::is_user_defined(entry->info.name)) << entry->info.name;
+  EXPECT_TRUE(contract::is_user_defined("torchscript"));
+  EXPECT_THROW(contract::is_user_defined("none"), UsageError);
 }
 
 // Options that the protocol gives an attention are tried with it.

@@ -415,7 +415,7 @@ TEST(ProtocolTest, HowStepsAreLaunchedMakesNoOtherRun) {
   EXPECT_EQ(config.to_json().at("execution"), "eager");
 }
 
-// Runs of before there was the setting are what its first value makes.
+// Runs that are older than a setting are what its first value makes.
 TEST(ProtocolTest, ADifferenceFromTheFirstValueOfALaterSettingHasBoth) {
   const json config = strict_listops().to_json();
   json other = config;

@@ -312,7 +312,7 @@ TEST_F(Loader, EndingEarlyDoesNotHang) {
 TEST_F(Loader, WrongOptionsAreRefused) {
   const Split split = make(3), empty = make(0);
   EXPECT_EQ(error_text([&] { TrainingStream(split, {.batch = 0, .length = 5}); }),
-            "a loader needs batch >= 1, length >= 1 and ahead >= 0, not 0, 5 and 2");
+            "a loader needs batch >= 1, length >= 1 and prefetch >= 0, not 0, 5 and 2");
   EXPECT_EQ(error_text([&] { TrainingStream(split, {.batch = 1}, -1); }),
             "a stream starts at batch 0 or later, not -1");
   EXPECT_EQ(error_text([&] { TrainingStream(empty, {.batch = 1}); }),

@@ -256,7 +256,7 @@ TEST_F(Prepared, TheFingerprintIsOfTheHashesInOrder) {
   EXPECT_EQ(m.splits.at("dev").sha256, sha256_file(dev_));
 }
 
-// A manifest of before those keys: it is read, written as it was, and taken for the same data.
+// A manifest from before those keys: it is read, written as it was, and taken for the same data.
 TEST_F(Prepared, WhatExplainsTheSplitsIsNoPartOfTheFingerprint) {
   const json before = read_json(manifest_path_);
   EXPECT_FALSE(before.contains("members") || before.contains("split") || before.contains("notes"));

@@ -1,4 +1,4 @@
-// Which code multiplies: BLAS or registers; AMX, AVX-512 BF16 or float32.
+// Which backend multiplies: BLAS or registers; AMX, AVX-512 BF16 or float32.
 #include "attention_variants/ops/cpu/kernels/gemm/gemm.h"
 
 #include <algorithm>
@@ -33,7 +33,7 @@ void by_blas(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix
          &rows, &depth, &scale.product, b.data, &ldb, a.data, &lda, &scale.old, c.data, &ldc);
 }
 
-// Whether it is as fast as registers of this code, or not known to be slower.
+// Whether it is as fast as own products in `registers`, or not known to be slower.
 bool blas_suits([[maybe_unused]] GemmBackend registers) {
 #if defined(__x86_64__)
   if (MKL_Set_Num_Threads_Local != nullptr)
@@ -86,7 +86,7 @@ void by_float32(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMat
         const int64_t columns = std::min(RoundedBlocks::kColumns, n - j);
         const ConstMatrix y =
             rounded_block(b, transposed == Transposed::b, done, j, depth, columns, blocks.right);
-        gemm_f32(product_code(), transposed, rows, columns, depth, x, y, {c[i] + j, c.stride},
+        gemm_f32(gemm_backend(), transposed, rows, columns, depth, x, y, {c[i] + j, c.stride},
                  scale);
       }
     }
@@ -94,25 +94,25 @@ void by_float32(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMat
   }
 }
 
-GemmKernel* registers_of(GemmBackend code) {
+GemmKernel* registers_of(GemmBackend backend) {
   for (const KernelTable* const table : kernel_tables()) {
-    if (std::string_view(table->isa) == name_of(code)) return table->gemm_f32_registers;
+    if (std::string_view(table->isa) == name_of(backend)) return table->gemm_f32_registers;
   }
   return nullptr;
 }
 
-GemmKernel* code_of(GemmBackend code) {
+GemmKernel* kernel_of(GemmBackend backend) {
   // Looked up once: asked for at every product.
-  static const std::array<GemmKernel*, 3> kCodes = {by_blas, registers_of(GemmBackend::avx2),
-                                                    registers_of(GemmBackend::avx512)};
-  return kCodes[static_cast<size_t>(code)];
+  static const std::array<GemmKernel*, 3> kKernels = {by_blas, registers_of(GemmBackend::avx2),
+                                                      registers_of(GemmBackend::avx512)};
+  return kKernels[static_cast<size_t>(backend)];
 }
 
-GemmKernel* code_of(GemmBf16Backend code) {
-  static const std::array<GemmKernel*, 4> kCodes = {by_float32, kernels().gemm_bf16_registers,
-                                                    kernels().gemm_bf16_emulated_tiles,
-                                                    kernels().gemm_bf16_tiles};
-  return kCodes[static_cast<size_t>(code)];
+GemmKernel* kernel_of(GemmBf16Backend backend) {
+  static const std::array<GemmKernel*, 4> kKernels = {by_float32, kernels().gemm_bf16_registers,
+                                                      kernels().gemm_bf16_emulated_tiles,
+                                                      kernels().gemm_bf16_tiles};
+  return kKernels[static_cast<size_t>(backend)];
 }
 
 // The thread's scratch; where it has none, some that lives as long as this.
@@ -151,68 +151,69 @@ struct RoundedScratch {
 
 }  // namespace
 
-const char* name_of(GemmBackend code) {
+const char* name_of(GemmBackend backend) {
   constexpr const char* kNames[] = {"blas", "avx2", "avx512"};
-  return kNames[static_cast<int>(code)];
+  return kNames[static_cast<int>(backend)];
 }
 
-std::vector<GemmBackend> product_codes() {
-  std::vector<GemmBackend> codes = {GemmBackend::blas};
-  for (const auto code : {GemmBackend::avx2, GemmBackend::avx512}) {
-    if (code_of(code) != nullptr) codes.push_back(code);
+std::vector<GemmBackend> gemm_backends() {
+  std::vector<GemmBackend> backends = {GemmBackend::blas};
+  for (const auto backend : {GemmBackend::avx2, GemmBackend::avx512}) {
+    if (kernel_of(backend) != nullptr) backends.push_back(backend);
   }
-  return codes;
+  return backends;
 }
 
-GemmBackend product_code() {
+GemmBackend gemm_backend() {
   static const GemmBackend chosen = [] {
-    const GemmBackend registers = product_codes().back();
+    const GemmBackend registers = gemm_backends().back();
     return blas_suits(registers) ? GemmBackend::blas : registers;
   }();
   return chosen;
 }
 
-void gemm_f32(GemmBackend code, Transposed transposed, int64_t m, int64_t n, int64_t k,
+void gemm_f32(GemmBackend backend, Transposed transposed, int64_t m, int64_t n, int64_t k,
               ConstMatrix a, ConstMatrix b, Matrix c, GemmScale scale) {
   const ScratchOfThread scratch(GemmPrecision::float32);
-  code_of(code)(transposed, m, n, k, a, b, c, scale);
+  kernel_of(backend)(transposed, m, n, k, a, b, c, scale);
 }
 
-const char* name_of(GemmBf16Backend code) {
+const char* name_of(GemmBf16Backend backend) {
   constexpr const char* kNames[] = {"float32", "avx512", "emulated_tiles", "amx"};
-  return kNames[static_cast<int>(code)];
+  return kNames[static_cast<int>(backend)];
 }
 
-std::vector<GemmBf16Backend> rounded_codes() {
-  std::vector<GemmBf16Backend> codes = {GemmBf16Backend::float32};
+std::vector<GemmBf16Backend> gemm_bf16_backends() {
+  std::vector<GemmBf16Backend> backends = {GemmBf16Backend::float32};
   if (kernels().gemm_bf16_registers != nullptr) {
-    codes.push_back(GemmBf16Backend::avx512);
-    codes.push_back(GemmBf16Backend::emulated_tiles);
-    if (amx_multiplies_bfloat16()) codes.push_back(GemmBf16Backend::amx);
+    backends.push_back(GemmBf16Backend::avx512);
+    backends.push_back(GemmBf16Backend::emulated_tiles);
+    if (amx_multiplies_bfloat16()) backends.push_back(GemmBf16Backend::amx);
   }
-  return codes;
+  return backends;
 }
 
-GemmBf16Backend rounded_code() {
+GemmBf16Backend gemm_bf16_backend() {
   static const GemmBf16Backend chosen = [] {
-    const std::vector<GemmBf16Backend> codes = rounded_codes();
-    if (codes.back() == GemmBf16Backend::amx) return codes.back();
-    if (codes.size() > 1 && pairs_suit()) return GemmBf16Backend::avx512;
+    const std::vector<GemmBf16Backend> backends = gemm_bf16_backends();
+    if (backends.back() == GemmBf16Backend::amx) return backends.back();
+    if (backends.size() > 1 && pairs_suit()) return GemmBf16Backend::avx512;
     return GemmBf16Backend::float32;
   }();
   return chosen;
 }
 
-void gemm_bf16(GemmBf16Backend code, Transposed transposed, int64_t m, int64_t n, int64_t k,
+void gemm_bf16(GemmBf16Backend backend, Transposed transposed, int64_t m, int64_t n, int64_t k,
                ConstMatrix a, ConstMatrix b, Matrix c, GemmScale scale) {
-  if (k == 0) return gemm_f32(product_code(), transposed, m, n, k, a, b, c, scale);
+  if (k == 0) return gemm_f32(gemm_backend(), transposed, m, n, k, a, b, c, scale);
   const ScratchOfThread scratch(GemmPrecision::bfloat16);
-  code_of(code)(transposed, m, n, k, a, b, c, scale);
+  kernel_of(backend)(transposed, m, n, k, a, b, c, scale);
 }
 
 int64_t gemm_scratch_bytes(GemmPrecision precision) {
-  // Of any code that there is, not of the chosen ones alone, which tests and benchmarks pass over.
-  static const int64_t float32 = product_codes().size() > 1 ? bytes_of<TransposedBlock>() : 0;
+  // Of any backend that there is, not of the chosen ones alone, which tests and benchmarks pass
+  // over.
+  static const int64_t float32 = gemm_backends().size() > 1 ? bytes_of<TransposedBlock>() : 0;
   if (precision == GemmPrecision::float32) return float32;
   static const int64_t bfloat16 =
       std::max({bytes_of<RoundedScratch>(), bytes_of<PairBlocks>(), bytes_of<TileBlocks>()});
@@ -227,8 +228,8 @@ constinit thread_local GemmPrecision products = GemmPrecision::float32;
 void gemm(Transposed transposed, int64_t m, int64_t n, int64_t k, ConstMatrix a, ConstMatrix b,
           Matrix c, GemmScale scale) {
   if (products == GemmPrecision::bfloat16)
-    return gemm_bf16(rounded_code(), transposed, m, n, k, a, b, c, scale);
-  gemm_f32(product_code(), transposed, m, n, k, a, b, c, scale);
+    return gemm_bf16(gemm_bf16_backend(), transposed, m, n, k, a, b, c, scale);
+  gemm_f32(gemm_backend(), transposed, m, n, k, a, b, c, scale);
 }
 
 }  // namespace detail

@@ -98,39 +98,40 @@ void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, Co
   kernels().softmax_backward(shape, inputs, out, stats, grad_out, grad, copies, arena, team);
 }
 
-void feature_forward(const FeatureShape& shape, const FeatureInputs& inputs, Matrix out,
-                     const FeatureState& state, Arena& arena, const Team& team) {
-  kernels().feature_forward(shape, inputs, out, state, arena, team);
+void linear_attention_forward(const FeatureShape& shape, const FeatureInputs& inputs, Matrix out,
+                              const FeatureState& state, Arena& arena, const Team& team) {
+  kernels().linear_attention_forward(shape, inputs, out, state, arena, team);
 }
 
-void feature_backward(const FeatureShape& shape, const FeatureInputs& inputs, ConstMatrix out,
-                      const FeatureState& state, ConstMatrix grad_out, const FeatureGradients& grad,
-                      Arena& arena, const Team& team) {
-  kernels().feature_backward(shape, inputs, out, state, grad_out, grad, arena, team);
+void linear_attention_backward(const FeatureShape& shape, const FeatureInputs& inputs,
+                               ConstMatrix out, const FeatureState& state, ConstMatrix grad_out,
+                               const FeatureGradients& grad, Arena& arena, const Team& team) {
+  kernels().linear_attention_backward(shape, inputs, out, state, grad_out, grad, arena, team);
 }
 
 Largest feature_largest(const FeatureShape& shape, const FeatureInputs& inputs, Arena& arena) {
   return kernels().feature_largest(shape, inputs, arena);
 }
 
-void nystrom_forward(const NystromShape& shape, const NystromInputs& inputs, Matrix out,
-                     const NystromSaved& saved, Arena& arena, const Team& team) {
-  kernels().nystrom_forward(shape, inputs, out, saved, arena, team);
+void landmark_attention_forward(const NystromShape& shape, const NystromInputs& inputs, Matrix out,
+                                const NystromSaved& saved, Arena& arena, const Team& team) {
+  kernels().landmark_attention_forward(shape, inputs, out, saved, arena, team);
 }
 
-void nystrom_backward(const NystromShape& shape, const NystromInputs& inputs,
-                      const NystromSaved& saved, ConstMatrix grad_out,
-                      const NystromGradients& gradients, Arena& arena, const Team& team) {
-  kernels().nystrom_backward(shape, inputs, saved, grad_out, gradients, arena, team);
+void landmark_attention_backward(const NystromShape& shape, const NystromInputs& inputs,
+                                 const NystromSaved& saved, ConstMatrix grad_out,
+                                 const NystromGradients& gradients, Arena& arena,
+                                 const Team& team) {
+  kernels().landmark_attention_backward(shape, inputs, saved, grad_out, gradients, arena, team);
 }
 
-float nystrom_norm(const NystromShape& shape, const NystromInputs& inputs, Arena& arena) {
-  return kernels().nystrom_norm(shape, inputs, arena);
+float landmark_norm(const NystromShape& shape, const NystromInputs& inputs, Arena& arena) {
+  return kernels().landmark_norm(shape, inputs, arena);
 }
 
-void nystrom_norm_backward(const NystromShape& shape, const NystromInputs& inputs, float grad_norm,
-                           const NystromGradients& gradients, Arena& arena) {
-  kernels().nystrom_norm_backward(shape, inputs, grad_norm, gradients, arena);
+void landmark_norm_backward(const NystromShape& shape, const NystromInputs& inputs, float grad_norm,
+                            const NystromGradients& gradients, Arena& arena) {
+  kernels().landmark_norm_backward(shape, inputs, grad_norm, gradients, arena);
 }
 
 void lsh_sort(const LshShape& shape, const LshInputs& inputs, const LshBuckets& buckets,
@@ -150,17 +151,17 @@ void lsh_backward(const LshShape& shape, const LshInputs& inputs, const int32_t*
                          team);
 }
 
-void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
-                     const PatternInputs& inputs, Matrix out, const SoftmaxStats& stats,
-                     const Team& team) {
-  kernels().pattern_forward(shape, pattern, inputs, out, stats, team);
+void block_sparse_forward(const PatternShape& shape, const SparsityPattern& pattern,
+                          const PatternInputs& inputs, Matrix out, const SoftmaxStats& stats,
+                          const Team& team) {
+  kernels().block_sparse_forward(shape, pattern, inputs, out, stats, team);
 }
 
-void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
-                      const PatternInputs& inputs, ConstMatrix out, const SoftmaxStats& stats,
-                      ConstMatrix grad_out, const PatternGradients& grad, Arena& arena,
-                      const Team& team) {
-  kernels().pattern_backward(shape, pattern, inputs, out, stats, grad_out, grad, arena, team);
+void block_sparse_backward(const PatternShape& shape, const SparsityPattern& pattern,
+                           const PatternInputs& inputs, ConstMatrix out, const SoftmaxStats& stats,
+                           ConstMatrix grad_out, const PatternGradients& grad, Arena& arena,
+                           const Team& team) {
+  kernels().block_sparse_backward(shape, pattern, inputs, out, stats, grad_out, grad, arena, team);
 }
 
 void inverse(int64_t m, int64_t iterations, ConstMatrix a, std::optional<float> norm, Matrix z,

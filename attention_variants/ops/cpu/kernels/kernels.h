@@ -32,21 +32,21 @@ struct KernelTable {
   decltype(LRA_KERNELS::softmax_forward)* softmax_forward;
   decltype(LRA_KERNELS::softmax_backward)* softmax_backward;
 
-  decltype(LRA_KERNELS::feature_forward)* feature_forward;
-  decltype(LRA_KERNELS::feature_backward)* feature_backward;
+  decltype(LRA_KERNELS::linear_attention_forward)* linear_attention_forward;
+  decltype(LRA_KERNELS::linear_attention_backward)* linear_attention_backward;
   decltype(LRA_KERNELS::feature_largest)* feature_largest;
 
-  decltype(LRA_KERNELS::nystrom_forward)* nystrom_forward;
-  decltype(LRA_KERNELS::nystrom_backward)* nystrom_backward;
-  decltype(LRA_KERNELS::nystrom_norm)* nystrom_norm;
-  decltype(LRA_KERNELS::nystrom_norm_backward)* nystrom_norm_backward;
+  decltype(LRA_KERNELS::landmark_attention_forward)* landmark_attention_forward;
+  decltype(LRA_KERNELS::landmark_attention_backward)* landmark_attention_backward;
+  decltype(LRA_KERNELS::landmark_norm)* landmark_norm;
+  decltype(LRA_KERNELS::landmark_norm_backward)* landmark_norm_backward;
 
   decltype(LRA_KERNELS::lsh_sort)* lsh_sort;
   decltype(LRA_KERNELS::lsh_forward)* lsh_forward;
   decltype(LRA_KERNELS::lsh_backward)* lsh_backward;
 
-  decltype(LRA_KERNELS::pattern_forward)* pattern_forward;
-  decltype(LRA_KERNELS::pattern_backward)* pattern_backward;
+  decltype(LRA_KERNELS::block_sparse_forward)* block_sparse_forward;
+  decltype(LRA_KERNELS::block_sparse_backward)* block_sparse_backward;
 
   decltype(LRA_KERNELS::inverse)* inverse;
   decltype(LRA_KERNELS::inverse_iterates)* inverse_iterates;

@@ -16,14 +16,14 @@ using emulator::Array;
 struct LandmarksCase {
   int length, landmarks, depth;
   Segments segments = Segments::disjoint;
-  MeanOver over = MeanOver::tokens;
+  SegmentMeanOver over = SegmentMeanOver::tokens;
   bool masked = true;
   Storage storage = Storage::f32;
 };
 void PrintTo(const LandmarksCase& c, std::ostream* to) {
   *to << fmt::format("{} positions, {} landmarks, d {}, {}, over {}, {}, {}", c.length, c.landmarks,
                      c.depth, c.segments == Segments::disjoint ? "disjoint" : "overlapping",
-                     c.over == MeanOver::tokens ? "tokens" : "positions",
+                     c.over == SegmentMeanOver::tokens ? "tokens" : "positions",
                      c.masked ? "masked" : "all tokens",
                      c.storage == Storage::f32 ? "f32" : "bf16");
 }
@@ -63,7 +63,7 @@ class LandmarkKernels : public testing::TestWithParam<LandmarksCase> {
     const auto [begin, end] = segment(c, i);
     int tokens = 0;
     for (int n = begin; n < end; ++n) tokens += real(c, mask, b, n) ? 1 : 0;
-    return tokens == 0 ? 0 : 1.0 / (c.over == MeanOver::tokens ? tokens : end - begin);
+    return tokens == 0 ? 0 : 1.0 / (c.over == SegmentMeanOver::tokens ? tokens : end - begin);
   }
   static int64_t at(const LandmarksCase& c, int b, int h, int n, int x) {
     return ((int64_t{b} * c.length + n) * kLandmarkHeads + h) * c.depth + x;
@@ -169,10 +169,10 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(LandmarksCase{1, 1, 16}, LandmarksCase{3, 8, 20},
                     LandmarksCase{3, 8, 20, kOverlapping}, LandmarksCase{40, 7, 32},
                     LandmarksCase{40, 7, 32, kOverlapping},
-                    LandmarksCase{33, 8, 65, Segments::disjoint, MeanOver::positions},
-                    LandmarksCase{33, 8, 16, kOverlapping, MeanOver::positions},
-                    LandmarksCase{33, 8, 16, Segments::disjoint, MeanOver::positions, false},
-                    LandmarksCase{40, 7, 32, Segments::disjoint, MeanOver::tokens, true,
+                    LandmarksCase{33, 8, 65, Segments::disjoint, SegmentMeanOver::positions},
+                    LandmarksCase{33, 8, 16, kOverlapping, SegmentMeanOver::positions},
+                    LandmarksCase{33, 8, 16, Segments::disjoint, SegmentMeanOver::positions, false},
+                    LandmarksCase{40, 7, 32, Segments::disjoint, SegmentMeanOver::tokens, true,
                                   Storage::bf16}));
 INSTANTIATE_TEST_SUITE_P(SlowShapes, LandmarkKernels,
                          testing::Values(LandmarksCase{257, 64, 128}, LandmarksCase{300, 1, 32},

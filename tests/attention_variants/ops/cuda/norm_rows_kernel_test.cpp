@@ -190,13 +190,6 @@ INSTANTIATE_TEST_SUITE_P(SlowShapes, NormRowsKernels,
                                          NormRowsCase{4099, 128, kF32, kB16},
                                          NormRowsCase{777, 1024}));
 
-TEST(NormRowsTypes, TakeWhatAutocastMakes) {
-  EXPECT_TRUE(takes_norm_rows(kF32, kF32));
-  EXPECT_TRUE(takes_norm_rows(kB16, kB16));
-  EXPECT_TRUE(takes_norm_rows(kF32, kB16));
-  EXPECT_FALSE(takes_norm_rows(kB16, kF32));
-}
-
 // Each in its blocks.
 TEST(SumPartsKernel, AddsUpTwoInOneLaunch) {
   const auto sums_of = [](int64_t count, int64_t columns) {

@@ -15,19 +15,19 @@ enum class GemmBf16Backend : int {
 };
 
 /// "float32", "avx512", "emulated_tiles", "amx"
-const char* name_of(GemmBf16Backend code);
+const char* name_of(GemmBf16Backend backend);
 
 /// Those that the chosen instruction set (kernels.h) and the system run, float32 first.
-std::vector<GemmBf16Backend> rounded_codes();
+std::vector<GemmBf16Backend> gemm_bf16_backends();
 
 /// The one that gemm() takes under GemmPrecision::bfloat16: amx, else avx512 where
 /// there are such instructions and they are faster than float32's (not on Intel's processors), else
-/// float32. Chosen once, as product_code() is.
-GemmBf16Backend rounded_code();
+/// float32. Chosen once, as gemm_backend() is.
+GemmBf16Backend gemm_bf16_backend();
 
 /// c = op(a) op(b) as gemm() and its like say, of operands rounded to bfloat16 (to the nearest,
-/// ties to even), by one of rounded_codes().
-void gemm_bf16(GemmBf16Backend code, Transposed transposed, int64_t m, int64_t n, int64_t k,
+/// ties to even), by one of gemm_bf16_backends().
+void gemm_bf16(GemmBf16Backend backend, Transposed transposed, int64_t m, int64_t n, int64_t k,
                ConstMatrix a, ConstMatrix b, Matrix c, GemmScale scale);
 
 }  // namespace lra::ops::cpu

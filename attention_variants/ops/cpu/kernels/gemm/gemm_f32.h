@@ -17,21 +17,21 @@ enum class GemmBackend : int {
 };
 
 /// "blas", "avx2", "avx512"
-const char* name_of(GemmBackend code);
+const char* name_of(GemmBackend backend);
 
 /// Those that the processor runs, by the chosen instruction set (kernels.h) or a lower one, BLAS
 /// first.
-std::vector<GemmBackend> product_codes();
+std::vector<GemmBackend> gemm_backends();
 
 /// The one that gemm() takes: the last of those where LibTorch's BLAS is MKL, unless that is AVX2
 /// and the processor Intel's; elsewhere BLAS. Which it is depends on the processor, LRA_CPU_ISA and
 /// LibTorch alone, so that a resumed run repeats itself.
-GemmBackend product_code();
+GemmBackend gemm_backend();
 
-/// c = op(a) op(b) as gemm() and its like say, in float32, by one of product_codes(). But for
+/// c = op(a) op(b) as gemm() and its like say, in float32, by one of gemm_backends(). But for
 /// BLAS, each element is the same to the bit in any tile of c: it is added up in order, 256 terms
 /// at a time.
-void gemm_f32(GemmBackend code, Transposed transposed, int64_t m, int64_t n, int64_t k,
+void gemm_f32(GemmBackend backend, Transposed transposed, int64_t m, int64_t n, int64_t k,
               ConstMatrix a, ConstMatrix b, Matrix c, GemmScale scale);
 
 }  // namespace lra::ops::cpu

@@ -154,9 +154,9 @@ struct EndOfTile {
 
 }  // namespace
 
-void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
-                     const PatternInputs& in, Matrix out, const SoftmaxStats& stats,
-                     const Team& team) {
+void block_sparse_forward(const PatternShape& shape, const SparsityPattern& pattern,
+                          const PatternInputs& in, Matrix out, const SoftmaxStats& stats,
+                          const Team& team) {
   const int64_t d = shape.depth, e = shape.values;
   const PatternSizes sizes(pattern);
   zero_rows(out, 0, shape.length, e);
@@ -175,10 +175,10 @@ void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
   });
 }
 
-void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
-                      const PatternInputs& in, ConstMatrix out, const SoftmaxStats& stats,
-                      ConstMatrix grad_out, const PatternGradients& grad, Arena& arena,
-                      const Team& team) {
+void block_sparse_backward(const PatternShape& shape, const SparsityPattern& pattern,
+                           const PatternInputs& in, ConstMatrix out, const SoftmaxStats& stats,
+                           ConstMatrix grad_out, const PatternGradients& grad, Arena& arena,
+                           const Team& team) {
   const int64_t d = shape.depth, e = shape.values;
   const PatternSizes sizes(pattern);
   for (const Matrix& of : {grad.q, grad.k}) zero_rows(of, 0, shape.length, d);

@@ -97,15 +97,15 @@ namespace lra::ops::LRA_KERNELS {
 /// Writes out [N,e], softmax(scale q kᵀ) v over the tokens each query sees, and stats [N].
 /// Rows of padding, and of queries that see no token, are zero. An item of the team is a tile, in a
 /// PatternScratch.
-void pattern_forward(const PatternShape& shape, const SparsityPattern& pattern,
-                     const PatternInputs& inputs, Matrix out, const SoftmaxStats& stats,
-                     const Team& team);
+void block_sparse_forward(const PatternShape& shape, const SparsityPattern& pattern,
+                          const PatternInputs& inputs, Matrix out, const SoftmaxStats& stats,
+                          const Team& team);
 
 /// Writes all gradients, given out and its gradient: tiles, each in a PatternBackwardScratch, add
 /// those of keys one after the other, so that they are the same to the bit on any team.
-void pattern_backward(const PatternShape& shape, const SparsityPattern& pattern,
-                      const PatternInputs& inputs, ConstMatrix out, const SoftmaxStats& stats,
-                      ConstMatrix grad_out, const PatternGradients& grad, Arena& arena,
-                      const Team& team);
+void block_sparse_backward(const PatternShape& shape, const SparsityPattern& pattern,
+                           const PatternInputs& inputs, ConstMatrix out, const SoftmaxStats& stats,
+                           ConstMatrix grad_out, const PatternGradients& grad, Arena& arena,
+                           const Team& team);
 
 }  // namespace lra::ops::LRA_KERNELS

@@ -27,12 +27,12 @@ SmallAttentionShape tiles(const NystromShape& shape, int64_t length) {
 
 // What a head reads: rows of padding zero where they stand among tokens.
 struct Tokens {
-  TokenSpan extent;
+  TokenSpan span;
   const bool* mask;  // null where no padding stands among tokens
   ConstMatrix q, k, v;
   Tokens(const NystromShape& shape, const NystromInputs& in, const TokenSpan& of,
          const NystromScratch& scratch)
-      : extent(of),
+      : span(of),
         mask(of.holes ? in.mask : nullptr),
         q(without_padding(in.q, in.mask, of, shape.depth, scratch.q)),
         k(without_padding(in.k, in.mask, of, shape.depth, scratch.k)),
@@ -97,7 +97,7 @@ void gather_and_invert(const NystromShape& shape, std::optional<float> norm, con
     }
     const int64_t part = item - 1;
     const bool whole = parts == 1;
-    gather(shape, tokens, saved, team.range(part, tokens.extent.length, kTile),
+    gather(shape, tokens, saved, team.range(part, tokens.span.length, kTile),
            whole ? saved.bv : scratch.bv[part], whole ? saved.b : scratch.b.from(part * m), arena);
   });
   if (parts > 1) join_gathered(shape, scratch, parts, saved);
@@ -112,7 +112,7 @@ void read_out(const NystromShape& shape, const NystromInputs& in, const Tokens& 
     const int64_t rows = std::min(kTile, range.end - begin);
     attend_small_kv(tiles(shape, rows), tokens.q.from(begin), saved.k, scratch.x, saved.bias,
                     out.from(begin), saved.top + begin, saved.inverse + begin, arena);
-    const ConstMatrix values = pad_tile(tokens.v, tokens.extent.length, begin, rows, shape.depth,
+    const ConstMatrix values = pad_tile(tokens.v, tokens.span.length, begin, rows, shape.depth,
                                         shape.kernel, KernelOrder::as_given, v_tile);
     add_convolution(in.conv_weight, shape.kernel, KernelOrder::as_given, values, rows, shape.depth,
                     out.from(begin));
@@ -126,13 +126,13 @@ void readout_backward(const NystromShape& shape, const Tokens& in, const Nystrom
                       const Team& team) {
   const int64_t m = shape.landmarks, d = shape.depth;
   team.for_each(team.parts(), [&](int64_t part, Arena& arena) {
-    const PositionRange range = team.range(part, in.extent.length, kTile);
+    const PositionRange range = team.range(part, in.span.length, kTile);
     const int64_t begin = range.begin;
     clear_rows(shape, scratch.grad_x[part]);
     clear_rows(shape, scratch.grad_k[part]);
-    few_keys_backward(tiles(shape, range.length()), in.q.from(begin), saved.k, scratch.x,
-                      saved.bias, saved.top + begin, saved.inverse + begin, g.from(begin),
-                      grad_q.from(begin), scratch.grad_k[part], scratch.grad_x[part], arena);
+    attend_small_kv_backward(tiles(shape, range.length()), in.q.from(begin), saved.k, scratch.x,
+                             saved.bias, saved.top + begin, saved.inverse + begin, g.from(begin),
+                             grad_q.from(begin), scratch.grad_k[part], scratch.grad_x[part], arena);
   });
   add_parts(scratch.grad_k.data, team.parts(), scratch.grad_k.stride, m * d);
   add_parts(scratch.grad_x.data, team.parts(), scratch.grad_x.stride, m * d);
@@ -147,7 +147,7 @@ void values_backward(const NystromShape& shape, const NystromInputs& in, const T
                      const NystromSaved& saved, const NystromBackwardScratch& scratch,
                      ConstMatrix g, const NystromGradients& grad, const PositionRange& range,
                      int64_t part, Arena& arena) {
-  const int64_t d = shape.depth, length = tokens.extent.length;
+  const int64_t d = shape.depth, length = tokens.span.length;
   const NystromBackwardPartScratch own(shape, arena);
   const Matrix grad_q = scratch.grad_q[part];
   float* const taps = scratch.taps.data + part * shape.kernel * ConvWeightSums::kParts;
@@ -155,9 +155,9 @@ void values_backward(const NystromShape& shape, const NystromInputs& in, const T
   std::fill(taps, taps + shape.kernel * ConvWeightSums::kParts, 0.0F);
   for (int64_t begin = range.begin; begin < range.end; begin += kTile) {
     const int64_t rows = std::min(kTile, range.end - begin);
-    few_queries_backward(tiles(shape, rows), saved.q, tokens.k.from(begin), tokens.v.from(begin),
-                         mask_from(tokens.mask, begin), saved.bv, saved.b, scratch.x, grad_q,
-                         grad.k.from(begin), grad.v.from(begin), Gradient::write, arena);
+    attend_small_q_backward(tiles(shape, rows), saved.q, tokens.k.from(begin), tokens.v.from(begin),
+                            mask_from(tokens.mask, begin), saved.bv, saved.b, scratch.x, grad_q,
+                            grad.k.from(begin), grad.v.from(begin), Gradient::write, arena);
     const ConstMatrix values = pad_tile(tokens.v, length, begin, rows, d, shape.kernel,
                                         KernelOrder::as_given, own.v_tile),
                       given = pad_tile(g, length, begin, rows, d, shape.kernel,
@@ -178,7 +178,7 @@ void values_and_inverse_backward(const NystromShape& shape, const NystromInputs&
     if (item > 0) {
       const int64_t part = item - 1;
       values_backward(shape, in, tokens, saved, scratch, g, grad,
-                      team.range(part, tokens.extent.length, kTile), part, arena);
+                      team.range(part, tokens.span.length, kTile), part, arena);
       return;
     }
     const GemmPrecisionScope exact(GemmPrecision::float32);
@@ -204,14 +204,14 @@ void landmarks_backward(const NystromShape& shape, const NystromSaved& saved,
 
 }  // namespace
 
-void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix out,
-                     const NystromSaved& saved, Arena& arena, const Team& team) {
+void landmark_attention_forward(const NystromShape& shape, const NystromInputs& in, Matrix out,
+                                const NystromSaved& saved, Arena& arena, const Team& team) {
   const int64_t m = shape.landmarks, d = shape.depth;
-  const TokenSpan extent = extent_of(in.mask, shape.length);
-  if (extent.length == 0) return zero_rows(out, 0, shape.length, d);
+  const TokenSpan span = span_of(in.mask, shape.length);
+  if (span.length == 0) return zero_rows(out, 0, shape.length, d);
   const Arena::Frame frame(arena);
-  const NystromScratch scratch(shape, padding_of(extent), team.parts(), arena);
-  const Tokens tokens(shape, in, extent, scratch);
+  const NystromScratch scratch(shape, padding_of(span), team.parts(), arena);
+  const Tokens tokens(shape, in, span, scratch);
 
   const Segments segments(shape.length, m);
   segment_means(segments, shape.over, tokens.q, in.mask, d, saved.q, saved.bias);
@@ -222,27 +222,26 @@ void nystrom_forward(const NystromShape& shape, const NystromInputs& in, Matrix 
     gemm(m, d, m, scratch.z, saved.bv, scratch.x);
   }
   team.for_each(team.parts(), [&](int64_t part, Arena& of_part) {
-    read_out(shape, in, tokens, saved, scratch, team.range(part, extent.length, kTile), out,
-             of_part);
+    read_out(shape, in, tokens, saved, scratch, team.range(part, span.length, kTile), out, of_part);
   });
-  zero_padding(out, in.mask, extent, shape.length, d);
+  zero_padding(out, in.mask, span, shape.length, d);
 }
 
-void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const NystromSaved& saved,
-                      ConstMatrix grad_out, const NystromGradients& grad, Arena& arena,
-                      const Team& team) {
+void landmark_attention_backward(const NystromShape& shape, const NystromInputs& in,
+                                 const NystromSaved& saved, ConstMatrix grad_out,
+                                 const NystromGradients& grad, Arena& arena, const Team& team) {
   const int64_t m = shape.landmarks, d = shape.depth;
-  const TokenSpan extent = extent_of(in.mask, shape.length);
+  const TokenSpan span = span_of(in.mask, shape.length);
   if (shape.kernel > 0) std::fill(grad.conv_weight, grad.conv_weight + shape.kernel, 0.0F);
   if (grad.norm != nullptr) *grad.norm = 0;
-  if (extent.length == 0) {
+  if (span.length == 0) {
     for (const Matrix& g : {grad.q, grad.k, grad.v}) zero_rows(g, 0, shape.length, d);
     return;
   }
   const Arena::Frame frame(arena);
-  const NystromBackwardScratch scratch(shape, padding_of(extent), team.parts(), arena);
-  const Tokens tokens(shape, in, extent, scratch);
-  const ConstMatrix g = without_padding(grad_out, in.mask, extent, d, scratch.g);
+  const NystromBackwardScratch scratch(shape, padding_of(span), team.parts(), arena);
+  const Tokens tokens(shape, in, span, scratch);
+  const ConstMatrix g = without_padding(grad_out, in.mask, span, d, scratch.g);
   {
     const GemmPrecisionScope exact(GemmPrecision::float32);
     landmark_matrix(shape, saved.q, saved.k, saved.bias, scratch.a);
@@ -256,7 +255,7 @@ void nystrom_backward(const NystromShape& shape, const NystromInputs& in, const 
   segment_means_backward(segments, shape.over, in.mask, d, scratch.grad_q[0], grad.q);
   segment_means_backward(segments, shape.over, in.mask, d, scratch.grad_k[0], grad.k);
   for (const Matrix& of : {grad.q, grad.k, grad.v})
-    zero_padding(of, in.mask, extent, shape.length, d);
+    zero_padding(of, in.mask, span, shape.length, d);
 }
 
 }  // namespace lra::ops::cpu::LRA_ISA

@@ -27,7 +27,7 @@ struct NystromShape {
   int64_t depth = 0;      // d
   int64_t iterations = 0;
   int64_t kernel = 0;  // taps of the convolution; 0 = none
-  MeanOver over = MeanOver::tokens;
+  SegmentMeanOver over = SegmentMeanOver::tokens;
 };
 
 /// One head: q, k and v [N,d], any row stride.
@@ -150,13 +150,13 @@ namespace lra::ops::LRA_KERNELS {
 
 /// Writes out [N,d], rows of padded positions zero, and what `saved` has room for. Takes
 /// NystromScratch of `arena`, and of the team's NystromPartScratch.
-void nystrom_forward(const NystromShape& shape, const NystromInputs& inputs, Matrix out,
-                     const NystromSaved& saved, Arena& arena, const Team& team);
+void landmark_attention_forward(const NystromShape& shape, const NystromInputs& inputs, Matrix out,
+                                const NystromSaved& saved, Arena& arena, const Team& team);
 
 /// Writes all gradients, given that of out [N,d]. Takes NystromBackwardScratch and
 /// NystromBackwardPartScratch.
-void nystrom_backward(const NystromShape& shape, const NystromInputs& inputs,
-                      const NystromSaved& saved, ConstMatrix grad_out,
-                      const NystromGradients& gradients, Arena& arena, const Team& team);
+void landmark_attention_backward(const NystromShape& shape, const NystromInputs& inputs,
+                                 const NystromSaved& saved, ConstMatrix grad_out,
+                                 const NystromGradients& gradients, Arena& arena, const Team& team);
 
 }  // namespace lra::ops::LRA_KERNELS

@@ -37,14 +37,14 @@ void landmark_matrix(const NystromShape& shape, ConstMatrix q, ConstMatrix k, co
   }
 }
 
-float nystrom_norm(const NystromShape& shape, const NystromInputs& in, Arena& arena) {
+float landmark_norm(const NystromShape& shape, const NystromInputs& in, Arena& arena) {
   const GemmPrecisionScope exact(GemmPrecision::float32);
   const Arena::Frame frame(arena);
   return make_norm(shape, in, NystromNormScratch(shape, arena));
 }
 
-void nystrom_norm_backward(const NystromShape& shape, const NystromInputs& in, float grad_norm,
-                           const NystromGradients& grad, Arena& arena) {
+void landmark_norm_backward(const NystromShape& shape, const NystromInputs& in, float grad_norm,
+                            const NystromGradients& grad, Arena& arena) {
   const int64_t m = shape.landmarks, d = shape.depth;
   const GemmPrecisionScope exact(GemmPrecision::float32);
   const Arena::Frame frame(arena);

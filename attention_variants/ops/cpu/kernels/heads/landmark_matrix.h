@@ -8,7 +8,7 @@
 
 namespace lra::ops::cpu {
 
-/// What nystrom_norm() makes on its way, and gradients: [m,d], [m,m] and [m].
+/// What landmark_norm() makes on its way, and gradients: [m,d], [m,m] and [m].
 struct NystromNormScratch {
   LRA_INLINE NystromNormScratch(const NystromShape& shape, Arena& arena)
       : q(arena.matrix(shape.landmarks, shape.depth)),
@@ -35,11 +35,11 @@ void landmark_matrix(const NystromShape& shape, ConstMatrix q, ConstMatrix k, co
                      Matrix a);
 
 /// ‖A‖₁, from q, k and mask. Takes NystromNormScratch.
-float nystrom_norm(const NystromShape& shape, const NystromInputs& inputs, Arena& arena);
+float landmark_norm(const NystromShape& shape, const NystromInputs& inputs, Arena& arena);
 
-/// Adds to those of q and k [N,d] what reaches them through nystrom_norm(), given its gradient.
+/// Adds to those of q and k [N,d] what reaches them through landmark_norm(), given its gradient.
 /// Takes NystromNormScratch.
-void nystrom_norm_backward(const NystromShape& shape, const NystromInputs& inputs, float grad_norm,
-                           const NystromGradients& gradients, Arena& arena);
+void landmark_norm_backward(const NystromShape& shape, const NystromInputs& inputs, float grad_norm,
+                            const NystromGradients& gradients, Arena& arena);
 
 }  // namespace lra::ops::LRA_KERNELS

@@ -114,8 +114,8 @@ void sum_all_keys(const HeadPass& pass, const FeatureState& state, const Feature
 
 }  // namespace
 
-void feature_forward(const FeatureShape& shape, const FeatureInputs& in, Matrix out,
-                     const FeatureState& state, Arena& arena, const Team& team) {
+void linear_attention_forward(const FeatureShape& shape, const FeatureInputs& in, Matrix out,
+                              const FeatureState& state, Arena& arena, const Team& team) {
   const Arena::Frame frame(arena);
   const FeatureScratch scratch(shape, team.parts(), arena);
   const HeadPass pass(shape, in, scratch.w);
@@ -127,7 +127,7 @@ void feature_forward(const FeatureShape& shape, const FeatureInputs& in, Matrix 
   const float z_sum = sum_of(z, f, shape.offset);
   team.for_each(team.parts(), [&](int64_t part, Arena& of_part) {
     const FeaturePartScratch own(shape, of_part);
-    const PositionRange range = team.range(part, pass.extent.length, kFeatureTile);
+    const PositionRange range = team.range(part, pass.span.length, kFeatureTile);
     for (int64_t begin = range.begin; begin < range.end; begin += kFeatureTile) {
       const int64_t rows = std::min(kFeatureTile, range.end - begin);
       const FeatureTile tile = pass.tile(in.q, begin, rows, own);
@@ -141,7 +141,7 @@ void feature_forward(const FeatureShape& shape, const FeatureInputs& in, Matrix 
       }
     }
   });
-  zero_padding(out, in.mask, pass.extent, shape.length, d);
+  zero_padding(out, in.mask, pass.span, shape.length, d);
 }
 
 Largest feature_largest(const FeatureShape& shape, const FeatureInputs& in, Arena& arena) {

@@ -146,14 +146,14 @@ namespace lra::ops::LRA_KERNELS {
 
 /// Writes out [N,d], rows of padded positions zero, and `state`. Takes FeatureScratch of `arena`,
 /// and of the team's FeaturePartScratch.
-void feature_forward(const FeatureShape& shape, const FeatureInputs& inputs, Matrix out,
-                     const FeatureState& state, Arena& arena, const Team& team);
+void linear_attention_forward(const FeatureShape& shape, const FeatureInputs& inputs, Matrix out,
+                              const FeatureState& state, Arena& arena, const Team& team);
 
 /// Writes all gradients, given out and its gradient. Takes FeatureBackwardScratch and
 /// FeatureBackwardPartScratch.
-void feature_backward(const FeatureShape& shape, const FeatureInputs& inputs, ConstMatrix out,
-                      const FeatureState& state, ConstMatrix grad_out, const FeatureGradients& grad,
-                      Arena& arena, const Team& team);
+void linear_attention_backward(const FeatureShape& shape, const FeatureInputs& inputs,
+                               ConstMatrix out, const FeatureState& state, ConstMatrix grad_out,
+                               const FeatureGradients& grad, Arena& arena, const Team& team);
 
 /// c of this head's own keys, of softmax. Takes FeatureLargestScratch.
 Largest feature_largest(const FeatureShape& shape, const FeatureInputs& inputs, Arena& arena);

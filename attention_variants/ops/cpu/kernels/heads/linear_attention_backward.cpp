@@ -86,8 +86,8 @@ const QuerySums& all_queries_backward(const HeadPass& pass, const FeatureBackwar
     of_part.s = sums;
     of_part.z = sums + f * d;
     of_part.rows = of_part.z + f;
-    queries_backward(pass, team.range(part, pass.extent.length, kFeatureTile), scratch.s, out,
-                     state, grad_out, grad_q, of_part, FeatureBackwardPartScratch(shape, arena));
+    queries_backward(pass, team.range(part, pass.span.length, kFeatureTile), scratch.s, out, state,
+                     grad_out, grad_q, of_part, FeatureBackwardPartScratch(shape, arena));
   });
   QuerySums& all = scratch.queries[0];
   for (int64_t part = 1; part < team.parts(); ++part) {
@@ -150,9 +150,9 @@ void all_keys_backward(const HeadPass& pass, const FeatureBackwardScratch& scrat
 
 }  // namespace
 
-void feature_backward(const FeatureShape& shape, const FeatureInputs& in, ConstMatrix out,
-                      const FeatureState& state, ConstMatrix grad_out, const FeatureGradients& grad,
-                      Arena& arena, const Team& team) {
+void linear_attention_backward(const FeatureShape& shape, const FeatureInputs& in, ConstMatrix out,
+                               const FeatureState& state, ConstMatrix grad_out,
+                               const FeatureGradients& grad, Arena& arena, const Team& team) {
   const Arena::Frame frame(arena);
   const FeatureBackwardScratch scratch(shape, team.parts(), arena);
   const HeadPass pass(shape, in, scratch.w);
@@ -160,7 +160,7 @@ void feature_backward(const FeatureShape& shape, const FeatureInputs& in, ConstM
   if (grad.largest != nullptr) *grad.largest = 0;
   all_keys_backward(pass, scratch, state, of, grad, team);
   for (const Matrix& of_input : {grad.q, grad.k, grad.v})
-    zero_padding(of_input, in.mask, pass.extent, shape.length, shape.depth);
+    zero_padding(of_input, in.mask, pass.span, shape.length, shape.depth);
 }
 
 }  // namespace lra::ops::cpu::LRA_ISA

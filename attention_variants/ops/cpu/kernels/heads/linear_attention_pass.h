@@ -25,8 +25,8 @@ struct HeadPass {
       : shape(given_shape),
         in(inputs),
         w(projection),
-        extent(extent_of(inputs.mask, given_shape.length)),
-        keys(given_shape.count_padding ? given_shape.length : extent.length) {
+        span(span_of(inputs.mask, given_shape.length)),
+        keys(given_shape.count_padding ? given_shape.length : span.length) {
     prepare_projection(shape, w);
   }
 
@@ -47,7 +47,7 @@ struct HeadPass {
   const FeatureShape& shape;
   const FeatureInputs& in;
   const Matrix w;
-  const TokenSpan extent;
+  const TokenSpan span;
   const int64_t keys;  // positions
 };
 

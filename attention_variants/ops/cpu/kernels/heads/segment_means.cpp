@@ -6,8 +6,8 @@
 namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
-int64_t divisor_of(MeanOver over, const bool* mask, int64_t begin, int64_t end) {
-  return over == MeanOver::tokens ? std::count(mask + begin, mask + end, true) : end - begin;
+int64_t divisor_of(SegmentMeanOver over, const bool* mask, int64_t begin, int64_t end) {
+  return over == SegmentMeanOver::tokens ? std::count(mask + begin, mask + end, true) : end - begin;
 }
 
 // sum [width] += factor times the rows [begin, end) of x where `mask` is true.
@@ -34,7 +34,7 @@ void add_to_rows(const float* of, const bool* mask, int64_t begin, int64_t end, 
 
 }  // namespace
 
-void segment_means(const Segments& segments, MeanOver over, ConstMatrix x, const bool* mask,
+void segment_means(const Segments& segments, SegmentMeanOver over, ConstMatrix x, const bool* mask,
                    int64_t width, Matrix means, float* bias) {
   for (int64_t i = 0; i < segments.count; ++i) {
     const int64_t begin = segments.begin(i), end = segments.begin(i + 1),
@@ -46,7 +46,7 @@ void segment_means(const Segments& segments, MeanOver over, ConstMatrix x, const
   }
 }
 
-void segment_means_backward(const Segments& segments, MeanOver over, const bool* mask,
+void segment_means_backward(const Segments& segments, SegmentMeanOver over, const bool* mask,
                             int64_t width, ConstMatrix grad_means, Matrix grad_x) {
   for (int64_t i = 0; i < segments.count; ++i) {
     const int64_t begin = segments.begin(i), end = segments.begin(i + 1),

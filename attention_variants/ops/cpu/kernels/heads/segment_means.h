@@ -4,11 +4,9 @@
 #include <cstdint>
 
 #include "attention_variants/ops/cpu/kernels/rows/matrix.h"
+#include "attention_variants/ops/types.h"
 
 namespace lra::ops::cpu {
-
-/// What a segment's sum is divided by: how many of its positions are tokens, or how many there are.
-enum class MeanOver { tokens, positions };
 
 /// `count` segments of positions [0, length), the longer ones last; segment i is [begin(i),
 /// begin(i + 1)).
@@ -25,11 +23,11 @@ namespace lra::ops::LRA_KERNELS {
 
 /// means [count,width] of the tokens of each segment of x, those where `mask` is true; bias [count]
 /// is 0, or -inf where `over` is tokens and there is none.
-void segment_means(const Segments& segments, MeanOver over, ConstMatrix x, const bool* mask,
+void segment_means(const Segments& segments, SegmentMeanOver over, ConstMatrix x, const bool* mask,
                    int64_t width, Matrix means, float* bias);
 
 /// grad_x [length,width] += what reaches its rows from the means' gradient.
-void segment_means_backward(const Segments& segments, MeanOver over, const bool* mask,
+void segment_means_backward(const Segments& segments, SegmentMeanOver over, const bool* mask,
                             int64_t width, ConstMatrix grad_means, Matrix grad_x);
 
 }  // namespace lra::ops::LRA_KERNELS

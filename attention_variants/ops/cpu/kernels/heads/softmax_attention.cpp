@@ -25,7 +25,7 @@ SmallAttentionShape tile_shape(const SoftmaxShape& shape, const SoftmaxInputs& i
 }
 
 TokenSpan extent_or_all(const bool* mask, int64_t length) {
-  return mask == nullptr ? TokenSpan{.length = length, .holes = false} : extent_of(mask, length);
+  return mask == nullptr ? TokenSpan{.length = length, .holes = false} : span_of(mask, length);
 }
 
 // At the end of a range, and where one is left by an exception: nobody waits for it any more.
@@ -104,13 +104,13 @@ void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& given, Con
                     tile = begin / kQueryTile + 1;
       if (part > 0) Team::wait(scratch.done + part - 1, tile);
       if (range.length() > 0 && any_token(mask_from(in.query_mask, begin), rows)) {
-        few_queries_backward(tile_shape(shape, in, range, begin, rows),
-                             asking(in.q, in.query_mask, begin, rows, shape.depth, own.q),
-                             in.k.from(range.begin), in.v.from(range.begin), mask, out.from(begin),
-                             stats.from(begin),
-                             asking(grad_out, in.query_mask, begin, rows, shape.values, own.grad),
-                             grad.q.from(begin), grad_k.from(range.begin), grad_v.from(range.begin),
-                             Gradient::add, of_part);
+        attend_small_q_backward(
+            tile_shape(shape, in, range, begin, rows),
+            asking(in.q, in.query_mask, begin, rows, shape.depth, own.q), in.k.from(range.begin),
+            in.v.from(range.begin), mask, out.from(begin), stats.from(begin),
+            asking(grad_out, in.query_mask, begin, rows, shape.values, own.grad),
+            grad.q.from(begin), grad_k.from(range.begin), grad_v.from(range.begin), Gradient::add,
+            of_part);
       }
       Team::advance(scratch.done + part, tile);
     }

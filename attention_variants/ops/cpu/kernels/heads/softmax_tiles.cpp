@@ -104,10 +104,10 @@ void attend_small_kv(const SmallAttentionShape& shape, ConstMatrix q, ConstMatri
   }
 }
 
-void few_keys_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
-                       ConstMatrix x, const float* bias, const float* top, const float* inverse,
-                       ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_x,
-                       Arena& arena) {
+void attend_small_kv_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
+                              ConstMatrix x, const float* bias, const float* top,
+                              const float* inverse, ConstMatrix grad_out, Matrix grad_q,
+                              Matrix grad_k, Matrix grad_x, Arena& arena) {
   const int64_t m = shape.few;
   const Arena::Frame frame(arena);
   const SmallAttentionScratch scratch(shape, Pass::backward, arena);
@@ -157,10 +157,10 @@ void attend_small_q(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix
   transpose(sums, shape.values, m, out);
 }
 
-void few_queries_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
-                          ConstMatrix v, const bool* mask, ConstMatrix out,
-                          const SoftmaxStats& stats, ConstMatrix grad_out, Matrix grad_q,
-                          Matrix grad_k, Matrix grad_v, Gradient gradient, Arena& arena) {
+void attend_small_q_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
+                             ConstMatrix v, const bool* mask, ConstMatrix out,
+                             const SoftmaxStats& stats, ConstMatrix grad_out, Matrix grad_q,
+                             Matrix grad_k, Matrix grad_v, Gradient gradient, Arena& arena) {
   const float old = gradient == Gradient::add ? 1.0F : 0.0F;
   const int64_t m = shape.few;
   const Arena::Frame frame(arena);

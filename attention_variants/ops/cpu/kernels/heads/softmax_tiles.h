@@ -62,10 +62,10 @@ void attend_small_kv(const SmallAttentionShape& shape, ConstMatrix q, ConstMatri
                      const float* bias, Matrix out, float* top, float* inverse, Arena& arena);
 
 /// Given these and the gradient of out: writes grad_q [N,d]; adds to grad_k [m,d] and grad_x [m,e].
-void few_keys_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
-                       ConstMatrix x, const float* bias, const float* top, const float* inverse,
-                       ConstMatrix grad_out, Matrix grad_q, Matrix grad_k, Matrix grad_x,
-                       Arena& arena);
+void attend_small_kv_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
+                              ConstMatrix x, const float* bias, const float* top,
+                              const float* inverse, ConstMatrix grad_out, Matrix grad_q,
+                              Matrix grad_k, Matrix grad_x, Arena& arena);
 
 /// out [m,e] = softmax(scale q kᵀ + bias) v with q [m,d], k [N,d], v [N,e] over the keys where
 /// `mask` [N] is true (null = all), at least one; stats [m] are of scores times log2 e. Rows of k
@@ -75,10 +75,10 @@ void attend_small_q(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix
 
 /// Given the gradient of out: adds to grad_q [m,d]; writes, or adds to, grad_k [N,d] and grad_v
 /// [N,e]; zero where `mask` is false.
-void few_queries_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
-                          ConstMatrix v, const bool* mask, ConstMatrix out,
-                          const SoftmaxStats& stats, ConstMatrix grad_out, Matrix grad_q,
-                          Matrix grad_k, Matrix grad_v, Gradient gradient, Arena& arena);
+void attend_small_q_backward(const SmallAttentionShape& shape, ConstMatrix q, ConstMatrix k,
+                             ConstMatrix v, const bool* mask, ConstMatrix out,
+                             const SoftmaxStats& stats, ConstMatrix grad_out, Matrix grad_q,
+                             Matrix grad_k, Matrix grad_v, Gradient gradient, Arena& arena);
 
 /// s [rows,m], contiguous: each row becomes softmax(row + bias), bias [m].
 void softmax_rows(float* s, int64_t rows, int64_t m, const float* bias);

@@ -26,8 +26,8 @@ struct TokenSpan {
   bool holes = false;  // whether padding stands before it
 };
 
-inline InnerPadding padding_of(const TokenSpan& extent) {
-  return extent.holes ? InnerPadding::yes : InnerPadding::no;
+inline InnerPadding padding_of(const TokenSpan& span) {
+  return span.holes ? InnerPadding::yes : InnerPadding::no;
 }
 
 // Positions up to the last token.
@@ -41,7 +41,7 @@ inline int64_t used_length(const bool* mask, int64_t length) {
   return length;
 }
 
-inline TokenSpan extent_of(const bool* mask, int64_t length) {
+inline TokenSpan span_of(const bool* mask, int64_t length) {
   length = used_length(mask, length);
   return {.length = length,
           .holes = length > 0 && std::memchr(mask, 0, static_cast<size_t>(length)) != nullptr};
@@ -57,12 +57,12 @@ inline bool any_token(const bool* mask, int64_t count) {
   return mask == nullptr ? count > 0 : used_length(mask, count) > 0;
 }
 
-// A copy of x [extent.length,width] with its padded rows zero.
-inline ConstMatrix copy_tokens(ConstMatrix x, const bool* mask, const TokenSpan& extent,
+// A copy of x [span.length,width] with its padded rows zero.
+inline ConstMatrix copy_tokens(ConstMatrix x, const bool* mask, const TokenSpan& span,
                                int64_t width, float* copy) {
-  for (int64_t t = 0; t < extent.length; ++t) {
+  for (int64_t t = 0; t < span.length; ++t) {
     float* row = copy + t * width;
-    if (!extent.holes || mask[t]) {
+    if (!span.holes || mask[t]) {
       std::copy(x[t], x[t] + width, row);
     } else {
       std::fill(row, row + width, 0.0F);
@@ -72,9 +72,9 @@ inline ConstMatrix copy_tokens(ConstMatrix x, const bool* mask, const TokenSpan&
 }
 
 // x with its padded rows zero: itself where there are none, else a copy.
-inline ConstMatrix without_padding(ConstMatrix x, const bool* mask, const TokenSpan& extent,
+inline ConstMatrix without_padding(ConstMatrix x, const bool* mask, const TokenSpan& span,
                                    int64_t width, float* copy) {
-  return extent.holes ? copy_tokens(x, mask, extent, width, copy) : x;
+  return span.holes ? copy_tokens(x, mask, span, width, copy) : x;
 }
 
 // Rows [0, rows) of x with those of padding zero: x itself where there are none, else a copy.
@@ -119,14 +119,14 @@ inline void blank_rows(Matrix x, int64_t begin, int64_t end, int64_t width) {
 #endif
 }
 
-inline void zero_padding(Matrix x, const bool* mask, const TokenSpan& extent, int64_t length,
+inline void zero_padding(Matrix x, const bool* mask, const TokenSpan& span, int64_t length,
                          int64_t width) {
-  if (extent.holes) {
-    for (int64_t t = 0; t < extent.length; ++t) {
+  if (span.holes) {
+    for (int64_t t = 0; t < span.length; ++t) {
       if (!mask[t]) std::fill(x[t], x[t] + width, 0.0F);
     }
   }
-  blank_rows(x, extent.length, length, width);
+  blank_rows(x, span.length, length, width);
 }
 
 }  // namespace lra::ops::LRA_KERNELS

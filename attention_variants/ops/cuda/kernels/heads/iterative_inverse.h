@@ -35,8 +35,10 @@ struct InverseParams {
   float* along;         // [n], the sum of A times the gradient of Z0ᵀ
 };
 
+inline constexpr int kInverseScratchMatrices =
+    4;  // of a matrix that does not fit into shared memory
+
 /// Floats of scratch of a pass.
-inline constexpr int kInverseScratchMatrices = 4;
 inline int64_t inverse_scratch(int64_t matrices, int64_t m, bool backward) {
   const int64_t each = int64_t{kInverseScratchMatrices} * kMostSquare * kMostSquare;
   return backward && square_size(static_cast<int>(m)) == kMostSquare ? matrices * each : 0;

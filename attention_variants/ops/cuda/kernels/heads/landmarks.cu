@@ -85,7 +85,7 @@ __global__ void __launch_bounds__(kWarps* kWarp) landmarks_forward(LandmarksPara
   const bool* mask = p.mask == nullptr ? nullptr : p.mask + int64_t{of.b} * p.length;
   int tokens = 0;
   for (int n = range.begin; n < range.end; ++n) tokens += mask == nullptr || mask[n] ? 1 : 0;
-  const int divisor = p.over == MeanOver::tokens ? tokens : range.end - range.begin;
+  const int divisor = p.over == SegmentMeanOver::tokens ? tokens : range.end - range.begin;
   const float factor = tokens == 0 ? 0.0F : 1.0F / static_cast<float>(divisor);
   const Heads& x = of.of_k ? p.k : p.q;
   const T* from = static_cast<const T*>(x.data) + row_offset(x.batch, x.head, x.row, of, 0);

@@ -6,6 +6,7 @@
 
 #include "attention_variants/ops/cuda/kernels/rows/head_rows.h"
 #include "attention_variants/ops/cuda/kernels/rows/params.h"
+#include "attention_variants/ops/types.h"
 
 namespace lra::ops::cuda {
 
@@ -15,17 +16,11 @@ enum class Segments {
   overlapping,  // ⌊iN/m⌋..⌈(i+1)N/m⌉, as adaptive pooling
 };
 
-/// What a segment's sum of rows is divided by.
-enum class MeanOver {
-  tokens,     // how many of its positions are tokens; the mean of none is zero
-  positions,  // how many positions it has: padding counts, as zeros
-};
-
 /// The landmarks of q and k. Without a mask every position is a token.
 struct LandmarksParams {
   Storage storage;  // of q, k, their landmarks and all gradients
   Segments segments;
-  MeanOver over;
+  SegmentMeanOver over;
   int batch, heads, length, depth, landmarks;  // B, H, N, d, m
   Heads q, k;                                  // [B,H,N,d]; rows of padding are not read
   const bool* mask;                            // [B,N]; null: all are tokens

@@ -17,13 +17,9 @@ struct NormRowsParams {
   float eps = 0;
   void* normed = nullptr;    // [rows,width] of `result`
   float* moments = nullptr;  // [2,rows] mean and inverse standard deviation
+  // float32 or bfloat16 both, or a float32 input and a bfloat16 result.
   Storage input = Storage::f32, result = Storage::f32;
 };
-
-/// float32 or bfloat16 all through, or a float32 input and a bfloat16 result.
-constexpr bool takes_norm_rows(Storage input, Storage result) {
-  return input == Storage::f32 || result == Storage::bf16;
-}
 
 inline constexpr int kMaxNormWidth = 1024;
 
