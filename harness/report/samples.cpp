@@ -52,7 +52,7 @@ const Opened& open(Cache& cache, const std::string& folder, const std::string& n
   return it->second;
 }
 
-// A value of a run's configuration, which may be of before there was a choice.
+// A value of a run's configuration, which may be older than the choice.
 template <class Value>
 Value value_of(const json& config, const char* path, Value before) {
   const json::json_pointer at(path);
@@ -76,6 +76,8 @@ Sample read_sample(Cache& cache, const Result& r, int64_t index) {
   if (!data.is_object() || !data.contains("directory") || !data["directory"].is_string())
     throw Error(fmt::format("{} does not name the data's folder", config.string()));
   const std::string folder = data["directory"];
+  if (!fs::exists(fs::path(folder) / r.task))
+    throw Error(fmt::format("the run's data are no longer in {}", folder));
   const Reading reading = reading_of(saved);
   const Opened& opened = open(cache, folder, r.task, reading);
   if (!opened.data) throw Error(opened.reason);

@@ -60,6 +60,15 @@ std::vector<double> AccuracyCell::ranked() const {
 
 stats::Estimate AccuracyCell::estimate() const { return {.value = percent(), .ci95 = interval()}; }
 
+std::optional<double> AccuracyCell::dev_percent() const {
+  std::vector<double> percents;
+  for (const Result* r : untested) {
+    if (r->dev) percents.push_back(100 * r->dev->accuracy);
+  }
+  if (percents.empty()) return std::nullopt;
+  return stats::mean(percents);
+}
+
 std::string AccuracyCell::statuses() const {
   std::string text;
   for (const auto& [status, count] : other) {
@@ -73,7 +82,9 @@ std::string AccuracyCell::text() const {
   const LearnedCount count = learned_count();
   if (ok.empty()) {
     if (other.empty()) return "–";
-    return statuses() + (count.of > 1 ? fmt::format(", learned {}", count.text()) : "");
+    const auto dev = dev_percent();
+    return (dev ? fmt::format("dev {:.2f} ({})", *dev, statuses()) : statuses()) +
+           (count.of > 1 ? fmt::format(", learned {}", count.text()) : "");
   }
   const stats::Interval ci = interval();
   std::string result = fmt::format("{:.2f} [{:.2f}, {:.2f}]", percent(), ci.low, ci.high);
@@ -112,6 +123,7 @@ AccuracyCells accuracy_cells(const RecipeGroup& group) {
       }
     } else {
       ++cell.other[r->ending()];
+      if (r->status == Status::ok) cell.untested.push_back(r);
       if (r->status == Status::diverged) diverged[{names.at(r), r->task}].insert(r->seed);
     }
   }

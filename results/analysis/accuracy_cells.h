@@ -52,11 +52,12 @@ struct LearnedCount {
 
 /// The results of the seeds of one attention on one task.
 struct AccuracyCell {
-  std::vector<const Result*> ok;       // one a seed
-  std::vector<const Result*> learned;  // those of `ok` that learned the task, where that is known
-  std::map<std::string, int> other;    // Result::ending() -> count
-  size_t diverged = 0;                 // seeds that did, with no run that is ok
-  size_t repeated = 0;                 // runs of a seed that is there already
+  std::vector<const Result*> ok;        // one a seed
+  std::vector<const Result*> learned;   // those of `ok` that learned the task, where that is known
+  std::map<std::string, int> other;     // Result::ending() -> count
+  std::vector<const Result*> untested;  // those of `other` that are ok, and were not to be tested
+  size_t diverged = 0;                  // seeds that did, with no run that is ok
+  size_t repeated = 0;                  // runs of a seed that is there already
   // Of those: the run that counts, and one of the same seed that came to another accuracy.
   std::vector<std::pair<const Result*, const Result*>> disagreeing = {};
 
@@ -77,11 +78,13 @@ struct AccuracyCell {
   std::vector<double> ranked() const;
   /// percent() with interval().
   stats::Estimate estimate() const;
+  /// The mean accuracy on dev, in per cent, of the untested runs; absent without any.
+  std::optional<double> dev_percent() const;
   std::string statuses() const;       // of the others: "oom", "2 oom, crash"
   std::string diverged_text() const;  // "2 of 4 seeds diverged"
-  /// "37.05 [34.96, 39.19]", "37.40 [33.98, 40.82] n=3 (1 oom)", "diverged", "3 diverged, learned
-  /// 0/3"; of several seeds that
-  /// did not all learn the task "31.20 [20.01, 42.39] n=5, learned 3/5: 38.10"
+  /// "37.05 [34.96, 39.19]", "37.40 [33.98, 40.82] n=3 (1 oom)", "diverged", "3 diverged,
+  /// learned 0/3"; of several seeds that did not all learn the task "31.20 [20.01, 42.39] n=5,
+  /// learned 3/5: 38.10"
   std::string text() const;
 };
 

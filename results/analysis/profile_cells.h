@@ -10,7 +10,7 @@
 
 #include "results/published/published.h"
 #include "results/records/profile.h"
-#include "results/records/told_apart.h"
+#include "results/records/setup_groups.h"
 #include "results/statistics/bootstrap.h"
 
 namespace lra {
@@ -36,7 +36,7 @@ std::vector<std::vector<double>> passes_of(const Profile& profile);
 /// Whether there are enough samples for an interval (stats::kFewestSamples).
 bool has_interval(const std::vector<std::vector<double>>& passes);
 bool has_interval(const Profile& profile);
-/// That of the median where it has one: records of before give some of fewer samples.
+/// That of the median where it has one: older records give some of fewer samples.
 std::optional<stats::Interval> shown_interval(const Profile& profile);
 
 /// What a cell took, by which it is compared: where a policy chose the batch, which then differs

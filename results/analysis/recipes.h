@@ -43,12 +43,12 @@ struct RecipeGroup {
 /// Splits results into groups. All results of a group have the protocol, regime, dtype, kind of
 /// data and overridden keys in common, or are cells of suites of one budget that set the same over
 /// it, or equal to such cells: then tasks may differ in the keys that it sets, and in the kind of
-/// data. Those of one
-/// task have the data fingerprint and every setting besides in common (attention, what the protocol
-/// sets by attention, seed and what only decides how a run is logged or split into parts apart). A
-/// run that ended before it read its data goes where the other runs of its task are. Where a task
-/// has several such data or settings, those of two tasks share a group where the values set over
-/// the protocol's are equal, or else where they lie in one suite's folder.
+/// data. Those of one task have the data fingerprint and every setting besides in common
+/// (attention, what the protocol sets by attention, seed and what only decides how a run is logged
+/// or split into parts apart). A run that ended before it read its data goes where the other runs
+/// of its task are. Where a task has several such data or settings, those of two tasks share a
+/// group where the values set over the protocol's are equal, or else where they lie in one suite's
+/// folder.
 std::vector<RecipeGroup> group_by_recipe(std::span<const Result> results);
 
 /// "protocol lra-strict, budget quick, 2 settings overridden, float32, stand-in data": a heading,

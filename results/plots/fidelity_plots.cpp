@@ -13,7 +13,7 @@ namespace {
 
 // On a logarithmic axis: an interval that reaches to zero or below is drawn down to a tenth of the
 // mean; a mean of zero has no place.
-std::optional<std::array<double, 4>> point(double x, const Estimate& estimate) {
+std::optional<std::array<double, 4>> point(double x, const TrialEstimate& estimate) {
   if (!(estimate.mean > 0) || !(x > 0)) return std::nullopt;
   const stats::Interval ci = estimate.ci95.value_or(stats::Interval{estimate.mean, estimate.mean});
   return {{x, estimate.mean, ci.low > 0 ? ci.low : estimate.mean / 10, ci.high}};
@@ -27,7 +27,7 @@ std::vector<PlotSeries> series_of(const FidelityGroup& group, std::string_view m
   for (const auto& [name, row] : group.rows) {
     PlotSeries one{.name = name, .points = {}};
     const auto add = [&](const Fidelity* f) {
-      const Estimate* estimate = f->status == Status::ok ? f->find(measure) : nullptr;
+      const TrialEstimate* estimate = f->status == Status::ok ? f->find(measure) : nullptr;
       const std::optional<double> at = x(*f);
       if (estimate == nullptr || !at) return;
       if (const auto p = point(*at, *estimate)) one.points.push_back(*p);
@@ -55,7 +55,7 @@ std::vector<Plot> fidelity_plots(std::span<const Fidelity> cells) {
       const std::vector<PlotSeries> series = series_of(group, measure.name, x);
       if (series.empty()) return;
       plots.push_back({.name = name,
-                       .title = {fidelity_heading(front), fidelity_setting_text(front)},
+                       .title = {fidelity_heading(front), fidelity_setting_text(group)},
                        .x_title = x_title,
                        .y_title = std::string(measure.title),
                        .log_x = log,

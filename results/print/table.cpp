@@ -132,6 +132,21 @@ size_t display_width(std::string_view text) {
   return width;
 }
 
+std::string cut_in_the_middle(std::string_view text, size_t width) {
+  if (display_width(text) <= width) return std::string(text);
+  const size_t room = (width - 1) / 2;  // of each end
+  size_t begin = 0, used = 0;
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Point point = decode_utf8(text, at);
+    used += width_of(point.code);
+    if (used > room) break;
+    begin = at += point.bytes;
+  }
+  size_t end = begin;
+  while (display_width(text.substr(end)) > room) end += decode_utf8(text, end).bytes;
+  return std::string(text.substr(0, begin)) + "…" + std::string(text.substr(end));
+}
+
 bool has_headers(const Table& table) {
   return std::ranges::any_of(table.columns,
                              [](const Column& column) { return !column.header.empty(); });

@@ -68,4 +68,7 @@ std::string one_line(std::string_view text);
 /// emoji 2, a malformed byte 1.
 size_t display_width(std::string_view text);
 
+/// UTF-8 text in at most `width` columns, at least 3: what is longer keeps its two ends around "…".
+std::string cut_in_the_middle(std::string_view text, size_t width);
+
 }  // namespace lra

@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kRun = "run";
 
-json make_estimate(const Estimate& estimate) {
+json make_estimate(const TrialEstimate& estimate) {
   RecordWriter writer;
   writer("mean", estimate.mean);
   writer("sd", estimate.sd);
@@ -23,7 +23,7 @@ json make_estimate(const Estimate& estimate) {
 }
 
 // Everything else follows from the samples, so that a file cannot contradict itself.
-Estimate parse_estimate(const json& value, const std::string& where) {
+TrialEstimate parse_estimate(const json& value, const std::string& where) {
   const RecordReader reader(value, where);
   const json& samples = reader.at("samples");
   if (!samples.is_array() || samples.empty())
@@ -103,10 +103,10 @@ void fidelity_fields(Fields& f, Record& cell) {
 
 bool FidelityData::from_run() const { return source == kRun; }
 
-Estimate estimate_of(std::vector<double> samples) {
-  Estimate estimate{.mean = stats::mean(samples),
-                    .median = stats::quantile(samples, 0.5),
-                    .worst = *std::ranges::max_element(samples)};
+TrialEstimate estimate_of(std::vector<double> samples) {
+  TrialEstimate estimate{.mean = stats::mean(samples),
+                         .median = stats::quantile(samples, 0.5),
+                         .worst = *std::ranges::max_element(samples)};
   if (samples.size() > 1) {
     estimate.sd = stats::standard_deviation(samples);
     estimate.ci95 = stats::student_interval(samples);
@@ -115,7 +115,7 @@ Estimate estimate_of(std::vector<double> samples) {
   return estimate;
 }
 
-const Estimate* Fidelity::find(std::string_view measure) const {
+const TrialEstimate* Fidelity::find(std::string_view measure) const {
   const auto it =
       std::ranges::find_if(measures, [&](const auto& entry) { return entry.first == measure; });
   return it == measures.end() ? nullptr : &it->second;

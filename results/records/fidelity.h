@@ -19,7 +19,7 @@ namespace lra {
 inline constexpr const char* kFidelitySchema = "lra.fidelity/1";
 
 /// One quantity over the trials of a fidelity experiment.
-struct Estimate {
+struct TrialEstimate {
   double mean = 0;
   std::optional<double> sd;  // with divisor n - 1; absent with one sample, as the interval
   std::optional<stats::Interval> ci95;  // Student's, of the mean
@@ -46,7 +46,7 @@ struct FidelityData {
   uint64_t seed = 0;                       // of the run
   int64_t step = 0;                        // of the checkpoint
   bool synthetic = false;
-  std::string data_source;  // as the run's record has it; records of before lack it
+  std::string data_source;  // as the run's record has it; older records lack it
   std::string fingerprint;  // of the data
   std::string identity;     // SHA-256 over the run's whole configuration
 
@@ -67,23 +67,24 @@ struct Fidelity {
   std::optional<int64_t> layer;  // of a run, from 0
   Status status = Status::ok;
   std::string reason;
-  std::vector<std::pair<std::string, Estimate>> measures;  // by kMeasures' names; some where ok
-  std::optional<ProfileTime> time;                         // "time_ms"
-  std::optional<ProfileMemory> memory;                     // "memory_mib"
-  std::optional<double> flops;                             // of one forward
+  std::vector<std::pair<std::string, TrialEstimate>>
+      measures;                         // by kMeasures' names; some where ok
+  std::optional<ProfileTime> time;      // "time_ms"
+  std::optional<ProfileMemory> memory;  // "memory_mib"
+  std::optional<double> flops;          // of one forward
   std::optional<int64_t> threads;
   Machine machine;
   json software = json::object();
   std::string path;  // where it was read from; not written
 
   /// The estimate of that name, or null.
-  const Estimate* find(std::string_view measure) const;
+  const TrialEstimate* find(std::string_view measure) const;
   /// What the cell is apart from what came out: equal for two measurements of the same.
   std::string identity() const;
 };
 
 /// The estimate of at least one sample.
-Estimate estimate_of(std::vector<double> samples);
+TrialEstimate estimate_of(std::vector<double> samples);
 
 /// Numbers that are not finite become null.
 json make_fidelity(const Fidelity& fidelity);

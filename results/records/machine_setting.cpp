@@ -6,7 +6,7 @@
 
 #include "results/records/json_line.h"
 #include "results/records/result.h"
-#include "results/records/told_apart.h"
+#include "results/records/setup_groups.h"
 
 namespace lra {
 

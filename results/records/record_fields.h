@@ -8,9 +8,6 @@
 // A reader passes over keys it does not know and takes null for absent.
 #pragma once
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <optional>
 #include <span>
 #include <stdexcept>

@@ -218,7 +218,7 @@ std::string DataRecord::variant() const {
 std::string DataRecord::kind() const { return synthetic ? "synthetic stand-in data" : variant(); }
 
 std::string Result::ending() const {
-  return status == Status::ok && !test ? "not tested" : to_string(status);
+  return status == Status::ok && !test ? kNotTested : to_string(status);
 }
 
 bool is_to_be_tested(const json& config) {

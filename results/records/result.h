@@ -22,6 +22,7 @@
 namespace lra {
 
 inline constexpr const char* kResultSchema = "lra.result/1";
+inline constexpr const char* kNotTested = "not tested";
 
 struct LengthAccuracy {
   int64_t from = 0, to = 0;  // tokens, both included
@@ -49,7 +50,7 @@ struct TrainingCost {
   std::optional<double> seconds;  // wall clock of the training loop
   std::optional<double> steps_per_second;
   std::optional<double> tokens_per_second;  // padded positions count
-  // Highest sum of live tensor bytes, 2^20 bytes, of training steps (records of before lack the
+  // Highest sum of live tensor bytes, 2^20 bytes, of training steps (older records lack the
   // second: in them it is of both), and of evaluations on dev.
   // Of neither is the training set, which lies on a GPU where there is room (GPUs' records of
   // before do not tell it, and hold it).
@@ -62,7 +63,7 @@ struct TrainingCost {
   std::optional<double> most_memory_mib() const {
     return std::max(peak_memory_mib, evaluation_peak_memory_mib);  // none is less than any
   }
-  std::optional<int64_t> threads;  // of each process; records of before lack it
+  std::optional<int64_t> threads;  // of each process; older records lack it
   // Processes that trained together: the speeds are those of all of them, the peak is that of the
   // first. Absent in a file: 1.
   int64_t processes = 1;
@@ -83,13 +84,13 @@ struct DataRecord {
   bool synthetic = false;              // stand-in data: every table made with it says so
   std::string fingerprint;             // SHA-256 over the files' hashes
   std::optional<double> majority;      // fraction of the test split's most frequent label
-  std::optional<double> dev_majority;  // of the dev split's; records of before lack it
+  std::optional<double> dev_majority;  // of the dev split's; older records lack it
   // The fractions of those labels that are the most frequent one of their sample, where samples
   // have several: more than who guesses among a sample's own answers gets.
   std::optional<double> sample_majority, dev_sample_majority;
   std::string split;                // how train, dev and test were divided; "" = not said
   std::vector<std::string> notes;   // what to know of the data
-  json options = json::object();    // of its making: seed, counts, lengths; records of before
+  json options = json::object();    // of its making: seed, counts, lengths; older records
                                     // lack it
   std::vector<std::string> unlike;  // how it differs from the data that published numbers are of
 
@@ -147,7 +148,7 @@ struct Result {
   AttentionRecord attention;
   std::optional<ContractRecord> contract;  // of an attention of the user's own
   std::string protocol;                    // "lra-strict"
-  // Of the protocol; records of before lack it, and those of recall had this one.
+  // Of the protocol; older records lack it, and those of recall had this one.
   std::string regime = "2021";
   uint64_t seed = 0;  // of initialisation, order, dropout, projections
   Status status = Status::ok;
@@ -180,7 +181,7 @@ struct Result {
   std::vector<std::string> overridden() const;
   /// "float32", "bfloat16", or "" where the configuration does not say.
   std::string dtype() const;
-  /// The status, or "not tested" of an ok run without a test.
+  /// The status, or kNotTested of an ok run without a test.
   std::string ending() const;
   /// Whether it was the second of two runs of one configuration.
   bool has_pretraining() const;
@@ -222,7 +223,7 @@ std::string mixed_programs(std::span<const Result* const> runs);
 /// a peak of their own, and of others not.
 bool mixed_peaks(std::span<const Result* const> runs);
 
-/// False of a record of before on a CPU: its speed compares with none.
+/// False of an older record on a CPU: its speed compares with none.
 bool knows_threads(const Result& result);
 
 }  // namespace lra

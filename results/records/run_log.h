@@ -26,7 +26,7 @@ struct LogLine {
   double accuracy = 0;  // fraction
   double learning_rate = 0;
   double seconds = 0;          // of training, evaluations included
-  std::optional<double> time;  // of day, seconds since 1970; lines of before lack it
+  std::optional<double> time;  // of day, seconds since 1970; older lines lack it
 };
 
 /// Seconds since 1970, to the millisecond.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <span>
 
 #include "results/statistics/interval.h"
@@ -16,15 +15,15 @@ Interval wilson_interval(int64_t correct, int64_t count, double confidence = 0.9
 /// The same of a fraction that need not be a whole number of the `count` examples.
 Interval wilson_of_fraction(double fraction, int64_t count, double confidence = 0.95);
 
-/// A fraction of examples that come in clusters, as the labelled positions of a sample do, which
-/// are not independent.
+/// Examples that are not independent, as the labelled positions of one sample.
 struct Cluster {
   int64_t correct = 0, count = 0;
 };
 
-/// Wilson's interval of that fraction at its effective number of examples (Korn and Graubard 1998):
-/// p (1 - p) over the variance of the fraction among clusters, at most the number of examples, and
-/// the number of clusters where they do not vary. Throws std::runtime_error without an example.
+/// Wilson's interval of the fraction of correct examples at its effective number of examples (Korn
+/// and Graubard 1998): p (1 - p) over the variance of the fraction among clusters, at most the
+/// number of examples, and the number of clusters where they do not vary. Throws std::runtime_error
+/// without an example.
 Interval clustered_interval(std::span<const Cluster> clusters, double confidence = 0.95);
 
 /// The arithmetic mean; of at least one sample.

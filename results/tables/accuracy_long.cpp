@@ -57,7 +57,9 @@ constexpr const char* kAccuracyColumns[] = {"protocol",
                                             "settings",
                                             "diverged",
                                             "data_variant",
-                                            "sample_majority_percent"};
+                                            "sample_majority_percent",
+                                            "recipe",
+                                            "dev_percent"};
 
 constexpr const char* kRunColumns[] = {"task",
                                        "attention",
@@ -103,7 +105,10 @@ constexpr const char* kRunColumns[] = {"task",
                                        "data_memory_mib",
                                        "sample_majority",
                                        "dev_sample_majority",
-                                       "measured_from"};
+                                       "measured_from",
+                                       "recipe",
+                                       "row",
+                                       "never_left_majority"};
 
 Table long_table(const char* title, std::span<const char* const> columns) {
   Table table{.title = title, .columns = {}, .rows = {}, .notes = {}};
@@ -239,7 +244,8 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
       append(row, {first.metric, first.pretrained ? first.pretrained->objective : "", group.regime,
                    settings_text(group, of_task), fmt::format("{}", cell.diverged),
                    group.variants.contains(task) ? group.variants.at(task) : "",
-                   fixed(baseline.sample_majority)});
+                   fixed(baseline.sample_majority), fmt::format("{}", group.number),
+                   fixed(cell.dev_percent())});
       table.rows.push_back(std::move(row));
     }
   }
@@ -248,9 +254,13 @@ Table accuracy_long(std::span<const Result> results, std::span<const Published> 
 
 Table results_long(std::span<const Result> results) {
   Table table = long_table("Runs", kRunColumns);
-  std::map<const Result*, std::string> settings;
+  std::map<const Result*, std::string> settings, recipes, rows;
   for (const RecipeGroup& group : group_by_recipe(results)) {
-    for (const Result* r : group.results) settings[r] = settings_text(group, *r);
+    for (const auto& [r, name] : row_names(group)) {
+      settings[r] = settings_text(group, *r);
+      recipes[r] = fmt::format("{}", group.number);
+      rows[r] = name;
+    }
   }
   for (const Result& r : results) {
     LongCells row{r.task,
@@ -277,7 +287,11 @@ Table results_long(std::span<const Result> results) {
                  exact_number(r.training.evaluation_peak_memory_mib),
                  exact_number(r.training.data_memory_mib), exact_number(r.data.sample_majority),
                  exact_number(r.data.dev_sample_majority),
-                 r.training.measured_from > 0 ? fmt::format("{}", r.training.measured_from) : ""});
+                 r.training.measured_from > 0 ? fmt::format("{}", r.training.measured_from) : "",
+                 recipes[&r], rows[&r],
+                 r.left_majority_at        ? "false"
+                 : r.never_left_majority() ? "true"
+                                           : ""});
     table.rows.push_back(std::move(row));
   }
   return table;

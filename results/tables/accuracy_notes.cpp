@@ -47,6 +47,21 @@ void note_diverged(const AccuracyCells& cells, const std::string& task,
                   task, fmt::join(rows, ", ")));
 }
 
+// Why runs have no accuracy: one line a status, with how many share it.
+void note_failures(const RecipeGroup& group, std::vector<std::string>& notes) {
+  std::map<std::string, std::set<std::string>> reasons;
+  for (const auto& [r, name] : row_names(group)) {
+    if (r->status != Status::ok && !r->reason.empty())
+      reasons[to_string(r->status)].insert(
+          fmt::format("{} on {}, seed {}: {}", name, r->task, r->seed, r->reason));
+  }
+  for (const auto& [status, all] : reasons) {
+    notes.push_back(
+        fmt::format("{}: {}{}", status, *all.begin(),
+                    all.size() > 1 ? fmt::format(" (and {} more)", all.size() - 1) : ""));
+  }
+}
+
 // Which rows are not distinguishable from the best of a task.
 void note_standing(const std::vector<Standing>& all, const AccuracyCells& cells,
                    const std::string& task, std::vector<std::string>& notes) {
@@ -144,8 +159,7 @@ void note_runs(const RecipeGroup& group, const AccuracyCells& cells,
   if (several)
     notes.push_back(
         "n seeds: their mean, and its 95 % interval by them and by the sampling of the test set "
-        "that "
-        "they share, no narrower than Student's of the seeds");
+        "that they share, no narrower than Student's of the seeds");
   if (at_positions)
     notes.push_back(
         "labels at positions: Wilson's interval is that of their effective number, over seeds of "
@@ -153,8 +167,8 @@ void note_runs(const RecipeGroup& group, const AccuracyCells& cells,
   if (some_learned)
     notes.push_back(
         "learned: seeds that left the most frequent label on dev and on test, then their mean "
-        "alone; where attentions "
-        "differ in that, a difference is tested by the seeds' ranks, from 5 a side on");
+        "alone; where attentions differ in that, a difference is tested by the seeds' ranks, from "
+        "5 a side on");
   if (tasks.size() > 1)
     notes.push_back("average: the interval follows from those of the tasks, which are independent");
   note_disagreeing(cells, notes);
@@ -223,6 +237,7 @@ std::vector<std::string> accuracy_notes(const RecipeGroup& group, const Accuracy
   std::vector<std::string> notes;
   for (const std::string& task : tasks) note_unlearned(group, cells, task, notes);
   for (const std::string& task : tasks) note_diverged(cells, task, notes);
+  note_failures(group, notes);
   const std::vector<Standing> all = standings(cells);
   for (const std::string& task : tasks) note_standing(all, cells, task, notes);
   note_tests(all, notes);

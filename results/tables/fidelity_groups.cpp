@@ -4,7 +4,7 @@
 
 #include "results/records/json_line.h"
 #include "results/records/result.h"
-#include "results/records/told_apart.h"
+#include "results/records/setup_groups.h"
 
 namespace lra {
 namespace {
@@ -65,6 +65,7 @@ void add_rows(FidelityGroup& group) {
       group.values.insert(f->budget_value);
     }
   }
+  if (all_types.size() == 1) group.dtype = *all_types.begin();
   group.budget = budgets.size() == 1 ? *budgets.begin() : "budget";
 }
 
@@ -87,12 +88,14 @@ std::string fidelity_heading(const Fidelity& f) {
   return fmt::format("{}, {}{}", experiment, layer, fidelity_data_text(f.data));
 }
 
-std::string fidelity_setting_text(const Fidelity& f) {
+std::string fidelity_setting_text(const FidelityGroup& group) {
+  const Fidelity& f = *group.cells.front();
   const std::string threads =
       f.threads ? fmt::format(", {} thread{}", *f.threads, *f.threads == 1 ? "" : "s") : "";
-  return fmt::format("length {}, {} head{} of {}, {} trial{}, seed {}, {}{}, on {}", f.length,
+  return fmt::format("length {}, {} head{} of {}, {} trial{}, seed {}, {}{}{}, on {}", f.length,
                      f.heads, f.heads == 1 ? "" : "s", f.head_dim, f.trials,
-                     f.trials == 1 ? "" : "s", f.seed, f.device, threads, cpu_text(f));
+                     f.trials == 1 ? "" : "s", f.seed,
+                     group.dtype.empty() ? "" : group.dtype + ", ", f.device, threads, cpu_text(f));
 }
 
 std::map<FidelitySetting, FidelityGroup> fidelity_groups(std::span<const Fidelity> cells) {

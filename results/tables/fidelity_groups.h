@@ -25,6 +25,7 @@ struct FidelityRow {
 
 struct FidelityGroup {
   std::vector<const Fidelity*> cells;
+  std::string dtype;         // of all cells; "" where they differ, and rows are named by it
   std::string budget;        // the option or options
   std::set<int64_t> values;  // of the budget
   std::map<std::string, FidelityRow> rows;
@@ -43,6 +44,6 @@ std::string fidelity_data_text(const FidelityData& data);
 std::string fidelity_heading(const Fidelity& f);
 
 /// "length 256, 1 head of 32, 10 trials, ..."
-std::string fidelity_setting_text(const Fidelity& f);
+std::string fidelity_setting_text(const FidelityGroup& group);
 
 }  // namespace lra

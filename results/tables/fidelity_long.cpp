@@ -17,7 +17,7 @@ constexpr const char* kFidelityColumns[] = {
 
 // One row of the long form; `e` is null where the cell has no such measure.
 std::vector<std::string> long_row(const Fidelity& f, const std::string& measure,
-                                  const Estimate* e) {
+                                  const TrialEstimate* e) {
   const auto number = [](const std::optional<double>& value) {
     return value ? fmt::format("{:.9g}", *value) : std::string();
   };
@@ -25,8 +25,8 @@ std::vector<std::string> long_row(const Fidelity& f, const std::string& measure,
     return value ? fmt::format("{}", *value) : std::string();
   };
   const auto of = [&](double value) { return e == nullptr ? "" : fmt::format("{:.9g}", value); };
-  const Estimate none;
-  const Estimate& estimate = e == nullptr ? none : *e;
+  const TrialEstimate none;
+  const TrialEstimate& estimate = e == nullptr ? none : *e;
   const bool run = f.data.from_run();
   return {integer(f.experiment),
           f.attention.label,

@@ -12,8 +12,9 @@
 namespace lra {
 namespace {
 
-std::string title_text(const Fidelity& f, std::string_view what) {
-  return fmt::format("{}: {}; {}", fidelity_heading(f), what, fidelity_setting_text(f));
+std::string title_text(const FidelityGroup& group, std::string_view what) {
+  return fmt::format("{}: {}; {}", fidelity_heading(*group.cells.front()), what,
+                     fidelity_setting_text(group));
 }
 
 bool any(const FidelityGroup& group, const auto& holds) {
@@ -34,7 +35,7 @@ std::vector<int64_t> shown_values(const FidelityGroup& group) {
   return abbreviated;
 }
 
-std::string estimate_text(const Estimate& estimate) {
+std::string estimate_text(const TrialEstimate& estimate) {
   const std::string text = short_number(estimate.mean);
   if (!estimate.ci95) return text;
   return text + " ± " + short_number(estimate.ci95->high - estimate.mean);
@@ -94,14 +95,13 @@ Table budget_table(const FidelityGroup& group, const std::string& title, const T
 std::vector<Table> fidelity_tables(std::span<const Fidelity> cells) {
   std::vector<Table> tables;
   for (const auto& [setting, group] : fidelity_groups(cells)) {
-    const Fidelity& front = *group.cells.front();
     const size_t first = tables.size();
     for (const MeasureName& measure : kMeasures) {
       if (!any(group, [&](const Fidelity& f) { return f.find(measure.name) != nullptr; })) continue;
       const bool spread = measure.name == "condition";
       tables.push_back(
-          budget_table(group, title_text(front, measure.title), [&](const Fidelity& f) {
-            const Estimate* e = f.find(measure.name);
+          budget_table(group, title_text(group, measure.title), [&](const Fidelity& f) {
+            const TrialEstimate* e = f.find(measure.name);
             if (e == nullptr) return std::string("–");
             return spread ? short_number(e->median) + " / " + short_number(e->worst)
                           : estimate_text(*e);
@@ -112,7 +112,7 @@ std::vector<Table> fidelity_tables(std::span<const Fidelity> cells) {
     }
     if (any(group, [](const Fidelity& f) { return f.time && f.memory; })) {
       tables.push_back(
-          budget_table(group, title_text(front, "time and memory"), [](const Fidelity& f) {
+          budget_table(group, title_text(group, "time and memory"), [](const Fidelity& f) {
             if (!f.time || !f.memory) return std::string("–");
             return (f.memory->peak ? short_number(*f.memory->peak) : "–") + " / " +
                    short_number(f.time->median);
@@ -122,7 +122,7 @@ std::vector<Table> fidelity_tables(std::span<const Fidelity> cells) {
     }
     if (tables.size() == first)  // nothing came of any cell
       tables.push_back(
-          budget_table(group, title_text(front, "no results"), [](const Fidelity&) { return ""; }));
+          budget_table(group, title_text(group, "no results"), [](const Fidelity&) { return ""; }));
     if (group.repeated)
       tables[first].notes.emplace_back(
           "a cell that was measured more than once shows its last line");

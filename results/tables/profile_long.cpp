@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <set>
 #include <utility>
 
 #include "results/analysis/profile_cells.h"
@@ -54,7 +55,8 @@ constexpr const char* kColumns[] = {"source",
                                     "least_bytes",
                                     "roofline_gflops",
                                     "roofline_gbps",
-                                    "path"};
+                                    "path",
+                                    "superseded"};
 
 using LongRow = std::map<std::string, std::string>;
 
@@ -144,7 +146,17 @@ Table memory_time_long(std::span<const Profile> profiles, std::span<const Publis
     for (const char* column : kColumns) cells.push_back(std::move(row[column]));
     table.rows.push_back(std::move(cells));
   };
-  for (const Profile& p : profiles) add(measured_row(p));
+  std::set<const Profile*> shown;
+  for (const ProfileGroup& group : group_profiles(profiles)) {
+    for (const auto& [name, cells] : group.rows) {
+      for (const auto& [length, p] : cells) shown.insert(p);
+    }
+  }
+  for (const Profile& p : profiles) {
+    LongRow row = measured_row(p);
+    row["superseded"] = shown.contains(&p) ? "false" : "true";
+    add(std::move(row));
+  }
   for (const Published& reference : references) {
     if (!reference.cost) continue;
     for (const PublishedCost::Row& row : reference.cost->rows) {

@@ -70,9 +70,13 @@ class Summary {
       for (const auto& [status, count] : cell.other) others[status] += count;
     }
     std::vector<std::string> statuses;
-    for (const auto& [status, count] : others)
-      statuses.push_back(fmt::format("{} {}", count, status));
+    size_t untested = 0;
+    for (const auto& [key, cell] : cells) untested += cell.untested.size();
+    for (const auto& [status, count] : others) {
+      if (status != kNotTested) statuses.push_back(fmt::format("{} {}", count, status));
+    }
     add("not ok", fmt::format("{}", fmt::join(statuses, ", ")));
+    if (untested > 0) add(kNotTested, fmt::format("{}: accuracies are of dev", untested));
     add("not learned", unlearned(cells));
     add_highest(group, cells);
   }

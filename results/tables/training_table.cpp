@@ -198,6 +198,7 @@ Table training_long(std::span<const Result> results) {
       .title = "Training cost", .columns = {{"setting", Align::kLeft}}, .rows = {}, .notes = {}};
   std::ranges::copy(cost_columns(), std::back_inserter(all.columns));
   all.columns.push_back({"noisy"});
+  all.columns.push_back({"recipe"});
   for (const RecipeGroup& group : group_by_recipe(results)) {
     for (const MachineCosts& machine : machine_costs(group)) {
       for (const TrainingRow& costs : machine.rows)
@@ -205,7 +206,7 @@ Table training_long(std::span<const Result> results) {
                             exact_number(costs.tokens), exact_number(costs.memory),
                             exact_number(costs.parameters), exact_number(costs.steps),
                             exact_number(costs.seconds), costs.statuses,
-                            costs.noisy ? "true" : "false"});
+                            costs.noisy ? "true" : "false", fmt::format("{}", group.number)});
     }
   }
   return all;

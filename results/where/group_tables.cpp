@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "results/records/json_line.h"
-#include "results/records/told_apart.h"
+#include "results/records/setup_groups.h"
 #include "results/where/groups.h"
 #include "results/where/table.h"
 

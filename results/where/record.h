@@ -48,7 +48,7 @@ struct WhereOp {
 struct Where {
   AttentionRecord attention;
   int64_t length = 0, batch = 0;
-  std::optional<int64_t> heads, head_dim;  // absent in records of before they were kept
+  std::optional<int64_t> heads, head_dim;  // absent in older records
   ProfileMode mode = ProfileMode::training;
   std::string protocol, task, dtype, device;
   std::vector<std::string> sets;  // what differs from the protocol, "a.b=v"

@@ -338,7 +338,7 @@ class Runs(unittest.TestCase):
             least_bytes roofline_gflops roofline_gbps experiment budget_value trials layer mean sd
             median worst time_ms peak_mib step_ms calls ms share bytes gflops gbps roofline_share
             others evaluation_peak_memory_mib data_memory_mib sample_majority dev_sample_majority
-            measured_from
+            measured_from recipe never_left_majority superseded
         """.split()
         for kind in ("runs", "profiles", "fidelity", "where"):
             headers, _, _ = lra._lra.records([self.run_folder], kind)

@@ -164,6 +164,17 @@ inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+/// What stands outside the single quotes of a gnuplot script, in which two are one.
+inline std::string outside_quotes(const std::string& script) {
+  std::string text;
+  bool quoted = false;
+  for (const char c : script) {
+    if (c == '\'') quoted = !quoted;
+    if (c != '\'' && !quoted) text += c;
+  }
+  return text;
+}
+
 template <class F>
 std::string message_of(const F& action) {
   try {

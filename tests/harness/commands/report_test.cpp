@@ -402,7 +402,8 @@ TEST_F(ReportCommand, TheTasksOfASuitesBudgetShareATable) {
   write("suite.json", suite.dump());
   EXPECT_EQ(tables(), 1u);
   EXPECT_NE(read("out/report.md").find("budget tiny"), std::string::npos);
-  const std::string last = "settings,diverged,data_variant,sample_majority_percent\r\n";
+  const std::string last =
+      "settings,diverged,data_variant,sample_majority_percent,recipe,dev_percent\r\n";
   EXPECT_NE(read("out/accuracy.csv").find(",budget,metric,pretrained,regime," + last),
             std::string::npos);
   suite["runs"].erase(0);

@@ -233,7 +233,7 @@ TEST(Standings, ASeedThatNeverLeftTheMajorityOnDevDidNotLearn) {
   }
   runs[0].left_majority_at = 500;
   EXPECT_TRUE(contains(notes_of(runs), "not learned by standard (2 of 3 seeds)")) << notes_of(runs);
-  runs[1].data.dev_majority.reset();  // a record of before, of which test alone says something
+  runs[1].data.dev_majority.reset();  // an older record, of which test alone says something
   EXPECT_TRUE(contains(notes_of(runs), "not learned by standard (1 of 3 seeds)")) << notes_of(runs);
 }
 

@@ -59,7 +59,7 @@ TEST(CurvePlots, SayWhichNeverLeftTheMajorityClass) {
   results[1].path = "runs/mine/result.json";
   results.erase(results.begin());
   EXPECT_TRUE(contains(script(), "title 'a (mine, never left majority)'")) << script();
-  // Of a record of before, or of a run that was never evaluated, nothing is known.
+  // Of an older record, or of a run that was never evaluated, nothing is known.
   results[0].data.dev_majority.reset();
   EXPECT_FALSE(contains(script(), "never left")) << script();
   results[0].data.dev_majority = 0.2;

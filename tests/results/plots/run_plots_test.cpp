@@ -224,6 +224,19 @@ TEST(PlotScript, EveryColourIsSeenOnWhiteAndOnADarkPage) {
   EXPECT_EQ(colours.size(), 8u);
 }
 
+// gnuplot leaves out the whole key where one name has no room.
+TEST(PlotScript, NamesInAKeyHaveRoom) {
+  Plot plot{.name = "p", .x_title = "x", .y_title = "y"};
+  plot.width = 560;
+  plot.series = {{.name = std::string(50, 'a'), .points = {{1, 2, 2, 2}, {2, 3, 3, 3}}}};
+  EXPECT_TRUE(contains(plot_script(plot), "set key below height 1 noenhanced font ',11'"));
+  plot.series[0].name = std::string(75, 'a');
+  EXPECT_TRUE(contains(plot_script(plot), "set key below height 1 noenhanced font ',8'"));
+  EXPECT_TRUE(contains(plot_script(plot), "title '" + plot.series[0].name + "'"));
+  plot.series[0].name = std::string(60, 'a') + std::string(60, 'b');
+  EXPECT_TRUE(contains(plot_script(plot), "aaa…bbb")) << plot_script(plot);
+}
+
 TEST(PlotScript, LeavesOutWhatCannotBeDrawn) {
   Plot plot{.name = "p", .x_title = "x", .y_title = "y"};
   plot.series = {{.name = "a", .points = {{1, 2, 0, 1e31}, {2, 1e31, 0, 0}, {3, NAN, 0, 0}}}};

@@ -107,6 +107,15 @@ TEST(Tables, CsvQuotesAndDefusesFormulas) {
   EXPECT_EQ(to_csv(with("-1.5e3")), "a\r\n-1.5e3\r\n");
 }
 
+TEST(Tables, TextIsCutInTheMiddle) {
+  EXPECT_EQ(cut_in_the_middle("Nyström", 7), "Nyström");
+  EXPECT_EQ(cut_in_the_middle("abcdefgh", 7), "abc…fgh");
+  EXPECT_EQ(cut_in_the_middle("abcdefgh", 6), "ab…gh");
+  EXPECT_EQ(cut_in_the_middle("öööööööö", 5), "öö…öö");
+  EXPECT_EQ(cut_in_the_middle("注意力机制注意力", 8), "注…力");  // each takes two columns
+  EXPECT_EQ(cut_in_the_middle("a\xff\xff\xff\xff\xffz", 5), "a\xff…\xffz");
+}
+
 TEST(Tables, LatexEscapesEverySpecialCharacter) {
   const std::string text = to_latex(with("*|\\input{x} & % $ # _ ~ ^ < > [2pt] ± × –"), "x");
   EXPECT_NE(

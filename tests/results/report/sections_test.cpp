@@ -48,7 +48,7 @@ TEST(Report, WarnsOfRunsThatNeverLeftTheMajorityClass) {
   EXPECT_TRUE(contains(report, "## Runs that never left the majority class")) << report;
   EXPECT_TRUE(contains(report, "| listops | nystrom | 1 | – | 1000 | 37.05 | 18.00 |")) << report;
   EXPECT_TRUE(contains(report, "WARNING: 1 of 2 runs never left the majority class")) << report;
-  records.results.push_back(example_result("nystrom", 3));  // of before
+  records.results.push_back(example_result("nystrom", 3));  // an older record
   EXPECT_TRUE(contains(make_report(records).at("report.md"),
                        "WARNING: 1 of 2 runs (1 more do not say) never left the majority class"));
 }

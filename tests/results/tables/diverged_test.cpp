@@ -65,6 +65,15 @@ TEST(Diverged, SeedsCountAsNotLearnedAndAreNeverBold) {
   EXPECT_TRUE(cell(alone, "shaky", "listops %").ends_with(", learned 1/2: 45.00 (1 diverged)"));
 }
 
+TEST(Failures, AreGivenTheirReason) {
+  std::vector<Result> runs = some_diverged("shaky", 1, 3, 900);
+  const Table table = accuracy_tables(runs, {})[0];
+  EXPECT_TRUE(contains(to_text(table),
+                       "diverged: shaky on listops, seed 1: the loss is not finite "
+                       "(and 1 more)"))
+      << to_text(table);
+}
+
 TEST(Diverged, TheTableForAPaperSaysThatNoBoldNumberHidesThem) {
   const std::string text = accuracy_latex(a_shaky_and_a_steady_attention(), {});
   EXPECT_TRUE(contains(text, "Bold: the highest that every seed learned.")) << text;

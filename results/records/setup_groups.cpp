@@ -1,4 +1,4 @@
-#include "results/records/told_apart.h"
+#include "results/records/setup_groups.h"
 
 #include <fmt/format.h>
 
