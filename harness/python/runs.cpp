@@ -42,7 +42,7 @@ class Rewound {
   RepeatablePass pass_;
 };
 
-// Or told of before, in Python code that the library called: interrupts_told() raises that.
+// Or told of earlier, in Python code that the library called: interrupts_told() raises that.
 bool signalled_in_python() {
   const py::gil_scoped_acquire locked;
   return PyErr_CheckSignals() != 0 ||

@@ -165,7 +165,7 @@ class Attentions(unittest.TestCase):
                 layer, other = (self.made(name, seed=seed).eval() for seed in (1, 2))
                 other.load_state_dict(layer.state_dict())
                 self.assertTrue(torch.equal(layer(x, mask), other(x, mask)))
-                before = {**layer.state_dict(), "_extra_state": torch.tensor(1)}  # of before
+                before = {**layer.state_dict(), "_extra_state": torch.tensor(1)}  # an older dict
                 other.load_state_dict(before)
 
     def test_a_published_pattern_is_of_the_layer(self):

@@ -100,6 +100,18 @@ class Refusals(unittest.TestCase):
                     out.write(text)
                 self.refused(_modules.Refused, lambda: _modules.check(named("X", file)), *parts)
 
+    def test_the_cause_in_later_lines(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "broken.py")
+            for text, parts in (
+                ('raise ValueError("first\\n\\n  second\\n")\n', ("ValueError: first; second",)),
+                ('raise ValueError("a" * 900 + "\\nlast")\n', ("aaa ... ", "a; last")),
+                ("from . import other\n", ("ImportError: ", "as python:PACKAGE.MODULE:CLASS")),
+            ):
+                with open(file, "w") as out:
+                    out.write(text)
+                self.refused(_modules.Refused, lambda: _modules.check(named("X", file)), *parts)
+
     def test_what_the_code_raises(self):
         self.refused(
             _modules.Refused,

@@ -187,12 +187,12 @@ class Attention(NativeModule):
         if self._drawn_by == "seed":
             destination[key] = torch.tensor(own if own < 2**63 else own - 2**64)
         elif self._drawn_by == "layer":
-            destination[key] = torch.tensor([own])  # [1], as dicts of before hold a seed, []
+            destination[key] = torch.tensor([own])  # [1], as older dicts hold a seed, []
 
     def _load_from_state_dict(self, state_dict, prefix, local, strict, missing, unexpected, errors):
         key, by, own = prefix + self._seed_key(), self._drawn_by, self._context.get(self._drawn_by)
         given = own
-        if by == "seed" and key in state_dict:  # dicts of before lack it
+        if by == "seed" and key in state_dict:  # older dicts lack it
             given = int(state_dict[key]) % 2**64
         elif by == "layer" and key in state_dict:
             given = int(state_dict[key][0]) if state_dict[key].dim() == 1 else 0
@@ -209,7 +209,7 @@ class Attention(NativeModule):
             unexpected.remove(key)
 
 
-SeededAttention = Attention  # to pickles of before
+SeededAttention = Attention  # to older pickles
 
 
 def _mask(x: torch.Tensor, axis: int, mask: torch.Tensor | None) -> torch.Tensor:
@@ -238,7 +238,7 @@ def _pinned(name, options):
 
 
 def _remake(cls, name, context, pinned="", imports=None):
-    """pinned, imports: _pinned() of a user's class; pickles of before lack them."""
+    """pinned, imports: _pinned() of a user's class; older pickles lack them."""
     made = cls.__new__(cls)
     with torch.random.fork_rng(devices=[]), _modules.as_loaded(imports):  # the weights drawn here do not stay
         Attention.__init__(made, pinned or name, **context)

@@ -62,6 +62,9 @@ def is_own(path):
     return path in _files or (path.startswith(beside) and "-packages" + os.sep not in path)
 
 
+_LONGEST = 400  # characters of an exception's own text
+
+
 def _told(error, trace=None):
     """One line: the exception, and where in the user's code it was raised."""
     if isinstance(error, SystemExit):
@@ -69,8 +72,12 @@ def _told(error, trace=None):
     elif isinstance(error, SyntaxError):
         text = f"SyntaxError: {error.msg} ({os.path.basename(error.filename or '?')}:{error.lineno})"
     else:
-        said = str(error).strip().split("\n")
-        text = type(error).__name__ + (f": {said[0]}" if said[0] else "")
+        said = "; ".join(line.strip() for line in str(error).splitlines() if line.strip())
+        if len(said) > _LONGEST:  # the cause stands in the first lines, or in the last
+            said = said[: _LONGEST * 2 // 3] + " ... " + said[-_LONGEST // 3 :]
+        text = type(error).__name__ + (f": {said}" if said else "")
+        if isinstance(error, ImportError) and "relative import" in said:
+            text += "; name a file of a package as python:PACKAGE.MODULE:CLASS"
     frames = _frames(trace or error.__traceback__)
     text += f" ({frames})" if frames else ""
     return text.encode(errors="backslashreplace").decode()  # of lone surrogates
@@ -92,8 +99,9 @@ def _told_by(where):
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt):
             interrupt()
-        kind = OutOfMemory if _is_out_of_memory(error) else Refused
-        raise kind(f"{where}: {_told(error)}") from None
+        if _is_out_of_memory(error):
+            raise OutOfMemory(f"{where}: {_told(error)}") from None
+        raise Refused(f"{where}: {_told(error)}") from error
 
 
 @contextlib.contextmanager

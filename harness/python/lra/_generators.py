@@ -25,7 +25,7 @@ def set_random_state(text):
     numpy = sys.modules.get("numpy")
     if numpy is not None and "numpy" in state:
         kept = state["numpy"]
-        numpy.random.set_state(kept if isinstance(kept, dict) else tuple(kept))  # of before
+        numpy.random.set_state(kept if isinstance(kept, dict) else tuple(kept))  # a tuple in older states
 
 
 def seed_generators(seed):
