@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/base/shell.h"
 #include "attention_variants/base/text.h"
 #include "harness/host/progress.h"
 #include "harness/host/signals.h"
@@ -65,7 +66,7 @@ std::vector<Folder> prepared_folders(const fs::path& path) {
   }
   if (folders.empty()) {
     throw Error("no prepared data in " + path.string() +
-                "; make it with: lra data prepare TASK --out " + path.string() +
+                "; make it with: lra data prepare TASK --out " + shell_word(path.string()) +
                 ", and --source SOURCE where lra list tasks TASK names one");
   }
   std::ranges::sort(folders, {}, &Folder::task);
@@ -129,6 +130,7 @@ std::string labels_text(const Split& split, int64_t index) {
 
 void prepare_folder(const std::string& name, const PrepareOptions& options) {
   host::stop_at_signals();
+  host::outlive_readers();
   if (suite::prepare_data(name, options)) {
     host::say("already prepared: the files match their hashes and what was asked for");
   }

@@ -56,15 +56,18 @@ void run(const FidelityOptions& options) {
   if (options.experiment == 0) request.experiments = {1, 2, 3, 4};
   const bool trained = options.experiment == 0 || options.experiment >= 3;
   if (!options.run.empty() && !trained)
-    throw UsageError(fmt::format("--run is of experiments 3 and 4; experiment {} has random inputs",
-                                 options.experiment));
+    throw UsageError(
+        fmt::format("--run applies to experiments 3 and 4 alone; experiment {} has random inputs",
+                    options.experiment));
   if (options.run.empty() && !options.data.empty())
     throw UsageError("--data says where the data of --run are; name a run");
   if (options.command->count("--seconds") > 0 && options.experiment != 0 && options.experiment != 4)
-    throw UsageError(fmt::format("--seconds is of experiment 4, not {}", options.experiment));
+    throw UsageError(
+        fmt::format("--seconds applies to experiment 4 alone, not {}", options.experiment));
   if (!options.attentions.empty()) {
     if (options.experiment != 0 && options.experiment != 4)
-      throw UsageError(fmt::format("--attentions is of experiment 4, not {}", options.experiment));
+      throw UsageError(
+          fmt::format("--attentions applies to experiment 4 alone, not {}", options.experiment));
     request.attentions = parse_attentions(options.attentions);
     check_once("--attentions", request.attentions);
     for (const AttentionSpec& spec : request.attentions)
@@ -72,6 +75,7 @@ void run(const FidelityOptions& options) {
   }
   check_asked_lengths(options);
   host::stop_at_signals();
+  host::outlive_readers();
   request.device = host::parse_device(options.device);
   request.threads = host::use_threads(options.threads);
   request.memory_limit = host::default_memory_limit();

@@ -56,8 +56,8 @@ profile::ProfilePlan planned_profile(const ProfileOptions& given) {
   if (!given.memory_limit.empty()) {
     plan.memory_limit = parse_bytes("--memory-limit", given.memory_limit);
     if (!cpu && given.request.batch != "largest")
-      throw UsageError("--memory-limit is of CPUs, and of --batch largest: on " + plan.device +
-                       " leave it out");
+      throw UsageError("--memory-limit applies to CPUs and to --batch largest alone: on " +
+                       plan.device + " leave it out");
   }
   if (!given.flush.empty()) {
     plan.flush_bytes = parse_bytes("--flush", given.flush);
@@ -122,6 +122,7 @@ void run_where(const ProfileOptions& options) {
 
 void run_profile_command(const ProfileOptions& options) {
   host::stop_at_signals();
+  host::outlive_readers();
   if (!options.child.empty()) {
     profile::run_profile_child(options.child);
     return;

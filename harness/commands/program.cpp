@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -32,6 +33,9 @@
 namespace lra {
 namespace {
 
+// As if SIGPIPE had ended it (host::outlive_readers).
+constexpr int kReaderGone = 128 + SIGPIPE;
+
 int fail(const std::exception& error) {
   host::say_error(first_line(error));
   return host::exit_status(error);
@@ -44,6 +48,7 @@ int finish(int status) {
   const int error = errno;  // of this, or of a flush by what printed
   std::cout.flush();
   if (std::ferror(stdout) == 0 && std::cout.good()) return status;
+  if (error == EPIPE) return status == 0 ? kReaderGone : status;
   const bool known = error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO;
   host::say_error("cannot write standard output" +
                   (known ? ": " + std::generic_category().message(error) + advice_on(error)
@@ -55,6 +60,7 @@ int finish(int status) {
 int fail_in_writing(const std::system_error& error) {
   if (std::ferror(stdout) == 0) return fail(error);
   const std::error_code code = error.code();
+  if (code.value() == EPIPE) return kReaderGone;
   host::say_error("cannot write standard output: " + code.message() + advice_on(code.value()));
   return 1;
 }

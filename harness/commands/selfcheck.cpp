@@ -29,6 +29,7 @@ void run_selfcheck_command(const SelfcheckOptions& options) {
   check_once("--attentions", request.attentions);
   check_once("--checks", request.checks);
   host::stop_at_signals();
+  host::outlive_readers();
   const std::vector<Selfcheck> records = selfcheck::run_selfcheck(request);
   print_table(selfcheck_table(records));
   const auto failed = std::ranges::count_if(records, &Selfcheck::is_failure);

@@ -2,7 +2,6 @@
 // cluster.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <set>
 #include <thread>
 
+#include "attention_variants/base/shell.h"
 #include "harness/commands/commands.h"
 #include "harness/commands/suite_request.h"
 #include "harness/host/progress.h"
@@ -109,7 +109,8 @@ void run(const SuiteOptions& options) {
 
 void show_plan(const SuiteOptions& options) {
   if (!options.only.empty())
-    throw UsageError("--only is of lra suite and lra suite submit; lra suite plan lists all cells");
+    throw UsageError(
+        "--only applies to lra suite and lra suite submit alone; lra suite plan lists all cells");
   const suite::RunnerOptions runner = runner_of(options);
   suite::Suite suite = planned_suite(options, cell_threads(runner), runner.devices.front());
   suite::check_cut_samples(suite, suite::suite_data(suite));
@@ -133,11 +134,6 @@ void show_plan(const SuiteOptions& options) {
   }
 }
 
-size_t terminal_rows() {
-  winsize size{};
-  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : 24;
-}
-
 void show_status(const SuiteOptions& options) {
   for (const CLI::Option* option : options.command->get_options()) {
     if (option->count() > 0 && option->get_name() != "--out") {
@@ -154,7 +150,7 @@ void show_status(const SuiteOptions& options) {
       print_json(suite::status_json(status));
     } else if (options.watch && terminal) {
       // The table, what is below it, and the line of the cursor.
-      const size_t rows = terminal_rows();
+      const size_t rows = host::terminal_rows();
       fmt::print("\x1b[H\x1b[2J{}{}", suite::status_text(status, rows > 8 ? rows - 7 : 1),
                  trouble.empty() ? "" : trouble + "\n");
     } else if (options.watch) {
@@ -208,7 +204,8 @@ Submission to_submit(const SuiteOptions& options, const suite::Suite& suite) {
   const size_t queued =
       std::erase_if(all.cells, [&](size_t cell) { return queue.cells.contains(cell); });
   if (queued == 0) return all;
-  const std::string see = fmt::format("lra suite status --out {}", suite.request.out.string());
+  const std::string see =
+      fmt::format("lra suite status --out {}", shell_word(suite.request.out.string()));
   if (all.cells.empty() && options.command->count("--only") > 0)
     throw Error("--only " + options.only + ": these cells have jobs in the queue already: " + see);
   if (all.cells.empty() && queue.report)
@@ -268,12 +265,13 @@ void submit_suite(const SuiteOptions& options) {
     fmt::print("{} cells to run, in job{} {}\n", all.cells.size(), jobs.size() == 1 ? "" : "s",
                fmt::join(jobs, ", "));
     host::say(fmt::format("lra suite status --out {} shows where they stand",
-                          suite.request.out.string()));
+                          shell_word(suite.request.out.string())));
   });
 }
 
 void run_suite_command(const SuiteOptions& options) {
   host::stop_at_signals();
+  host::outlive_readers();
   if (!options.child.empty()) {
     suite::run_train_job(options.child);
   } else if (options.command->got_subcommand("plan")) {

@@ -55,10 +55,11 @@ std::vector<fs::path> measured_here() {
   return {};
 }
 
-// The options that say what a suite is: none of them, and the folder says it.
+// The options that say what a suite is: none of them, and the folder says it. --data alone says
+// where its data have moved to.
 bool defines(const SuiteOptions& options) {
   for (const char* name : {"--tasks", "--attentions", "--seeds", "--protocol", "--budget", "--set",
-                           "--data", "--source", "--synthetic", "--dtype", "--max-hours"}) {
+                           "--source", "--synthetic", "--dtype", "--max-hours"}) {
     if (options.command->count(name) > 0) return true;
   }
   return false;
@@ -185,6 +186,7 @@ suite::Suite planned_suite(const SuiteOptions& options, int64_t threads,
   if (!options.out.empty() && !defines(options) &&
       std::filesystem::exists(std::filesystem::path(options.out) / suite::kSuiteFile)) {
     suite::Suite held = suite::load_suite(options.out);
+    if (!options.data.empty()) held.request.data.given = options.data;
     if (gives_device(options) && kind_of(device) != held.request.device) {
       throw UsageError(
           fmt::format("the suite in {} is of device {}, not {}; choose it, or another "

@@ -92,7 +92,7 @@ Config asked_config(const TrainOptions& options, const Processes* processes) {
 // What would be without effect.
 void check_used(const TrainOptions& options) {
   if (!options.memory_limit.empty() && options.device != "cpu")
-    throw UsageError("--memory-limit is of CPUs: with --device " + options.device +
+    throw UsageError("--memory-limit applies to CPUs alone: with --device " + options.device +
                      " leave it out");
   const auto sets_objective = [](const std::string& word) {
     return word_sets(word, "training.objective");
@@ -102,8 +102,8 @@ void check_used(const TrainOptions& options) {
   for (const char* start : {"model.embedding_sd", "model.position_sd"}) {
     const auto sets = [&](const std::string& word) { return word_sets(word, start); };
     if (!options.init_from.empty() && std::ranges::any_of(options.sets, sets)) {
-      throw UsageError(
-          fmt::format("{} is of a start that --init-from goes over; leave it out", start));
+      throw UsageError(fmt::format(
+          "{} has no effect with --init-from, which replaces those weights; leave it out", start));
     }
   }
 }
@@ -270,6 +270,7 @@ void add_train_command(CLI::App& app) {
       "for each run, or TensorBoard shows the last alone");
   command->callback([options] {
     host::stop_at_signals();
+    host::outlive_readers();
     // Before the processes of a launcher meet, which they can once.
     need_python_for(attention_given(options->attention, options->options).name);
     run_together(options->device, [&](Processes* processes) { run_train(*options, processes); });

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 
+#include "attention_variants/base/shell.h"
 #include "harness/commands/commands.h"
 #include "harness/commands/suite_request.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
-#include "harness/host/shell.h"
 #include "harness/host/signals.h"
 #include "harness/suite/cell.h"
 #include "harness/suite/suite_data.h"
@@ -52,7 +52,7 @@ void print_plan(const tune::Search& search, double timeout) {
 
 void write_choice(const tune::TuneFile& file, const std::filesystem::path& out) {
   host::say(fmt::format("the protocol with what was chosen: --protocol {}",
-                        host::shell_word(tune::write_protocol(file, out).string())));
+                        shell_word(tune::write_protocol(file, out).string())));
 }
 
 // Throws where a cell failed, or an attention is without a choice: the protocol would be of trials
@@ -63,14 +63,15 @@ void check_end(const tune::TuneFile& file, const std::filesystem::path& out) {
            cell.status != Status::pending;
   });
   if (failed > 0) {
-    const bool of_before = std::filesystem::exists(out / tune::kTunedProtocol);
+    const bool earlier = std::filesystem::exists(out / tune::kTunedProtocol);
     throw Error(fmt::format(
         "{} of {} cells ended neither as ok nor as diverged, so that no protocol is written{}; see "
         "the table and their result.json; the same command takes up again those that crashed, and "
         "with a longer --timeout those whose time is over; without what does not fit or is not "
         "supported give another --out",
         failed, file.cells.size(),
-        of_before ? fmt::format(" ({} is of the points of before)", tune::kTunedProtocol) : ""));
+        earlier ? fmt::format(" ({} is from an earlier call's points)", tune::kTunedProtocol)
+                : ""));
   }
   std::vector<std::string> without = file.attentions;
   std::erase_if(without, [&](const std::string& attention) {
@@ -85,6 +86,7 @@ void check_end(const tune::TuneFile& file, const std::filesystem::path& out) {
 
 void run_tune(const TuneOptions& options) {
   host::stop_at_signals();
+  host::outlive_readers();
   suite::RunnerOptions runner = runner_of(options.cells);
   runner.go_on = "the same command";
   for (const std::string& device : runner.devices) host::parse_device(device);

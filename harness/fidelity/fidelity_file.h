@@ -21,7 +21,7 @@ class FidelityFile {
   /// Where another process has it open, throws Error too.
   explicit FidelityFile(std::filesystem::path path);
 
-  /// Whether it holds this cell, or has been given it, of any status but a crash of before.
+  /// Whether it holds this cell, or has been given it, of any status but an earlier crash.
   bool has(const Fidelity& cell) const { return cells_.contains(cell.identity()); }
   /// In place of a crash of that cell, where the file holds one.
   void append(const Fidelity& cell);

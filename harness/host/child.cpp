@@ -97,6 +97,7 @@ class HeldSignals {
       if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)
         std::signal(signal, SIG_DFL);
     }
+    std::signal(SIGPIPE, SIG_DFL);  // outlive_readers() is of this process alone
     sigprocmask(SIG_SETMASK, &before_, nullptr);
   }
 
@@ -136,9 +137,11 @@ void RecentKills::look(int64_t count, double seconds) {
   looked_ = seconds;
 }
 
-std::string ChildStatus::text() const {
-  return signal != 0 ? fmt::format("ended by signal {}", signal)
-                     : fmt::format("exit status {}", exit);
+std::string ChildStatus::text(const std::string& said) const {
+  const std::string how =
+      signal != 0 ? fmt::format("ended by signal {}", signal) : fmt::format("exit status {}", exit);
+  const std::string last = last_line(said);
+  return last.empty() ? how : how + ": " + last;
 }
 
 Child::Child(const std::vector<std::string>& arguments, const ChildOptions& options)

@@ -3,7 +3,6 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -54,9 +53,12 @@ struct ChildStatus {
   double seconds = 0;          // it ran
   std::string out, err;        // what it wrote, where that was captured
 
-  /// "ended by signal 9" or "exit status 1".
-  std::string text() const;
+  /// "ended by signal 9" or "exit status 1", and after ": " the last line of `said`, if any.
+  std::string text(const std::string& said = "") const;
 };
+
+/// The reason of a child that is out_of_memory.
+inline constexpr const char* kKilledForMemory = "out of memory: killed by the kernel";
 
 /// A running child. It ends with its parent: when the thread that started it ends, it gets SIGTERM.
 class Child {

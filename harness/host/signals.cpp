@@ -5,7 +5,9 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstring>
+#include <ctime>
 
 #include "attention_variants/base/mapped_file.h"
 #include "harness/host/progress.h"
@@ -16,8 +18,13 @@ namespace {
 std::atomic<bool> g_stop{false};
 std::atomic<bool (*)()> g_poll{nullptr};
 std::atomic<int> g_signal{0};
-static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free,
+std::atomic<int64_t> g_first_ms{0};
+std::atomic<bool> g_continued{false};
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free,
               "a signal handler sets them");
+
+// timeout(1) sends its signal to its child and then to the child's group, the child in it.
+constexpr int64_t kSameStopMs = 300;
 
 // All that a handler may use of an output.
 void write_text(const char* text) {
@@ -26,12 +33,20 @@ void write_text(const char* text) {
   }
 }
 
+int64_t now_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);  // which a handler may call
+  return int64_t{now.tv_sec} * 1000 + now.tv_nsec / 1'000'000;
+}
+
 void handle_stop(int signal) {
   if (g_stop.exchange(true)) {
+    if (now_ms() - g_first_ms < kSameStopMs) return;
     std::signal(signal, SIG_DFL);
     raise(signal);
     return;
   }
+  g_first_ms = now_ms();
   g_signal = signal;
   // Only a person who waits at a terminal presses Ctrl-C twice.
   if (signal != SIGINT || is_quiet()) return;
@@ -40,6 +55,8 @@ void handle_stop(int signal) {
   write_text("stopping after this step; press Ctrl-C again to end at once\n");
   errno = of_the_interrupted;
 }
+
+void handle_continue(int) { g_continued = true; }
 
 void handle_bus_error(int signal, siginfo_t* info, void*) {
   const char* name = mapped_file_at(info->si_addr);
@@ -72,7 +89,12 @@ void stop_at_signals() {
   // What nohup starts ignores it.
   if (sigaction(SIGHUP, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)
     std::signal(SIGHUP, handle_stop);
+  std::signal(SIGCONT, handle_continue);
 }
+
+bool take_continued() { return g_continued.exchange(false); }
+
+void outlive_readers() { std::signal(SIGPIPE, SIG_IGN); }
 
 const std::atomic<bool>& stop_requested() { return g_stop; }
 

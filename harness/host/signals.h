@@ -1,6 +1,6 @@
 // What signals do: Ctrl-C, SIGTERM and SIGHUP (a terminal that closes) ask work that can be
-// continued to stop at its next step, and a second one ends the process at once. What cannot be
-// continued ends with the first.
+// continued to stop at its next step, and a second one, at least 0.3 s later, ends the process at
+// once. What cannot be continued ends with the first.
 #pragma once
 
 #include <atomic>
@@ -18,11 +18,20 @@ void install_signal_handlers();
 /// work looks at stop_requested(); without it they end the process, as they do by default.
 void stop_at_signals();
 
+/// From now on work goes on where what reads our output has ended, as `tee` does at the Ctrl-C that
+/// asks us to stop; what is printed from then on is lost. Of commands whose work is in files;
+/// others end quietly then, as listings that are piped into `head` should.
+void outlive_readers();
+
 /// True after one of them, where stop_at_signals() was called.
 const std::atomic<bool>& stop_requested();
 
 /// The same, or what a SignalPoll says: of loops whose process may be another program's.
 bool asked_to_stop();
+
+/// Whether the process has gone on after it was suspended (SIGCONT) since the last call, where
+/// stop_at_signals() was called: times around that hold the pause.
+bool take_continued();
 
 /// While it lives, asked_to_stop() calls `poll`, too: of a program that has handlers of its own, as
 /// Python has. One within another, in one thread at a time.

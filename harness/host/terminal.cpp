@@ -16,6 +16,11 @@ size_t terminal_columns(int descriptor) {
   return size.ws_col;
 }
 
+size_t terminal_rows() {
+  winsize size{};
+  return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_row > 0 ? size.ws_row : 24;
+}
+
 void set_wide(bool wide) { g_wide = wide; }
 
 size_t table_columns() { return g_wide ? 0 : terminal_columns(STDOUT_FILENO); }

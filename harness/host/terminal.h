@@ -8,6 +8,9 @@ namespace lra::host {
 /// The columns of the terminal that a descriptor leads to; 0 where it leads to none.
 size_t terminal_columns(int descriptor);
 
+/// The rows of the terminal that standard output is; 24 where that is none, or does not say.
+size_t terminal_rows();
+
 /// --wide: tables are printed as wide as they are.
 void set_wide(bool wide);
 

@@ -4,7 +4,6 @@
 
 #include <memory>
 #include <torch/csrc/distributed/c10d/Store.hpp>
-#include <vector>
 
 #include "attention_variants/torch.h"
 

@@ -99,7 +99,7 @@ ProfileCell validated_cell(ProfileCell cell) {
   attention_entry(cell.attention.name).effective_options(cell.attention.options);
   if (cell.scope != ProfileScope::model) {
     if (!cell.sets.empty())
-      throw UsageError("--set is of --scope model; the other scopes have no protocol");
+      throw UsageError("--set applies to --scope model alone; the other scopes have no protocol");
     return cell;
   }
   if (cell.dtype == ops::Dtype::float64)

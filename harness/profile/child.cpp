@@ -55,16 +55,10 @@ MeasureAnswer run_in_child(const MeasureRequest& request, double timeout,
     return {.value = nullptr,
             .status = Status::timeout,
             .reason = fmt::format("took longer than {:g} s", timeout)};
-  if (ended.out_of_memory) {
-    return {
-        .value = nullptr, .status = Status::oom, .reason = "out of memory: killed by the kernel"};
-  }
-  const std::string said = host::last_line(ended.err);
-  if (ended.signal != 0 || ended.exit != 0) {
-    return {.value = nullptr,
-            .status = Status::crash,
-            .reason = fmt::format("{}{}", ended.text(), said.empty() ? "" : ": " + said)};
-  }
+  if (ended.out_of_memory)
+    return {.value = nullptr, .status = Status::oom, .reason = host::kKilledForMemory};
+  if (ended.signal != 0 || ended.exit != 0)
+    return {.value = nullptr, .status = Status::crash, .reason = ended.text(ended.err)};
   try {
     return {.value = parse_json(host::last_line(ended.out), "a measuring process's answer"),
             .status = std::nullopt,

@@ -48,7 +48,7 @@ void check_same_package(const Profile& known, const Profile& pass,
   }
 }
 
-std::string other_method(const Profile& known, const json& method, const Machine& here) {
+std::string kept_method_difference(const Profile& known, const json& method, const Machine& here) {
   if (differ(known.machine.huge_pages, here.huge_pages))
     return fmt::format("under huge pages {}", known.machine.huge_pages);
   if (differ(known.machine.gpu_driver, here.gpu_driver))
@@ -63,7 +63,7 @@ std::string other_method(const Profile& known, const json& method, const Machine
 
 void check_same_method(const Profile& known, const json& method, const Machine& here,
                        const std::filesystem::path& file) {
-  const std::string what = other_method(known, method, here);
+  const std::string what = kept_method_difference(known, method, here);
   if (what.empty()) return;
   throw Error(
       fmt::format("{} has passes of {} N={} measured {}; give the same options, or another --out",

@@ -19,7 +19,7 @@ void check_same_package(const Profile& known, const Profile& pass,
 
 /// How the passes of `known` were measured, as "with pinned threads", where `method`,
 /// Profile::method of passes to come, or the machine `here` has that otherwise; "" where not.
-std::string other_method(const Profile& known, const json& method, const Machine& here);
+std::string kept_method_difference(const Profile& known, const json& method, const Machine& here);
 
 /// Passes of one cell are all pinned, or none, flush as much and have such pages: throws Error
 /// where those of `known` are not as `method` and `here` have it.

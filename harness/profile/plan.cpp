@@ -236,9 +236,11 @@ ProfilePlan plan_profile(const ProfileRequest& request, ProfilePlan plan) {
         fmt::format(" within {} MiB", static_cast<double>(plan.memory_limit) / (1 << 20));
   const bool batched = !request.batch.empty() || preset.batch > 0;
   if (common.scope != ProfileScope::model && batched && !request.protocol.empty())
-    throw UsageError("--protocol is of --scope model, and of a batch that nothing else gives");
+    throw UsageError(
+        "--protocol applies to --scope model alone, or where nothing else gives the batch");
   if (common.scope != ProfileScope::model && batched && !request.task.empty())
-    throw UsageError("--task is of --scope model, and of a batch that nothing else gives");
+    throw UsageError(
+        "--task applies to --scope model alone, or where nothing else gives the batch");
   plan.threads = host::set_threads(plan.threads);
   if (plan.passes == 0) plan.passes = plan.seconds < kRough ? 1 : 3;
   const std::string list = request.attentions.empty() ? preset.attentions : request.attentions;

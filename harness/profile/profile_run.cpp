@@ -69,10 +69,9 @@ class ProfileRunner {
   std::vector<Profile> run() {
     if (kept_failures_ > 0)
       host::say(
-          fmt::format("{} cell{} of before that did not end stand{} in {}; --again measures "
-                      "such cells anew",
-                      kept_failures_, kept_failures_ == 1 ? "" : "s",
-                      kept_failures_ == 1 ? "s" : "", plan_.out.string()));
+          fmt::format("{} holds {} earlier cell{} without a result (oom, timeout and the like); "
+                      "--again measures them anew",
+                      plan_.out.string(), kept_failures_, kept_failures_ == 1 ? "" : "s"));
     for (const auto& [how, count] : kept_otherwise_)
       host::say(fmt::format("{} has {} of these cells measured {}; another --out has them as asked",
                             plan_.out.string(), count, how));
@@ -120,7 +119,7 @@ class ProfileRunner {
   // Of a cell that has its passes: what is asked of it now and was not then.
   void note_method(const Profile& known) {
     const json now = method();
-    std::string how = other_method(known, now, host::machine_of(device_));
+    std::string how = kept_method_difference(known, now, host::machine_of(device_));
     const auto seconds = known.method.find("seconds");
     if (how.empty() && seconds != known.method.end() && *seconds != now.at("seconds"))
       how = "with --seconds " + text_from_value(*seconds);

@@ -73,9 +73,8 @@ Selfcheck ended_in(const std::string& check, const CheckSubject& subject,
     return made;
   };
   if (ended.timed_out) return record(Finding::timeout, "the time was over");
-  if (ended.out_of_memory) return record(Finding::oom, "out of memory: killed by the kernel");
-  const std::string said = host::last_line(ended.err);
-  return record(Finding::crash, ended.text() + (said.empty() ? "" : ": " + said));
+  if (ended.out_of_memory) return record(Finding::oom, host::kKilledForMemory);
+  return record(Finding::crash, ended.text(ended.err));
 }
 
 }  // namespace

@@ -7,9 +7,8 @@
 //              OneCycleLR(anneal_strategy="linear")
 //   rsqrt      lr w(s) / sqrt(max(s, warmup)); it is highest at s = warmup: lr / sqrt(warmup)
 //   constant   lr w(s)
-//   cosine     lr w(s) (1 + cos(pi p)) / 2 with p = max(0, s - warmup) / n: the cosine's half
-//   period
-//              is n steps long, so its end, which is 0, lies warmup steps behind the last one
+//   cosine     lr w(s) (1 + cos(pi p)) / 2 with p = max(0, s - warmup) / n: half a period of the
+//              cosine is n steps long, so its end, which is 0, lies warmup steps behind the last
 //   step       lr w(s) decay_factor^floor(s / decay_every)
 //   cosine_end lr s / warmup, from s = warmup on lr (1 + cos(pi p)) / 2 with
 //              p = (s - warmup) / (n - warmup): transformers' get_cosine_schedule_with_warmup, S4

@@ -80,7 +80,8 @@ std::optional<Status> final_status(const fs::path& run, std::string* bad) {
 std::optional<Status> checked_status(const SuiteCell& cell) {
   const std::optional<Result> result = final_result(cell.run);
   if (!result) return std::nullopt;
-  if (!result->config.contains("training")) return result->status;  // of before: says nothing
+  if (!result->config.contains("training"))
+    return result->status;  // an older record, which says nothing
   const std::string different = config_differences(result->config, cell.config.to_json());
   if (different.empty()) return result->status;
   throw Error(fmt::format(

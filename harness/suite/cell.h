@@ -80,7 +80,7 @@ void append_try(const std::filesystem::path& run, Attempt one);
 int64_t last_sharing(const std::filesystem::path& run);
 
 /// Whether a cell that ended so may end otherwise now: with `timeout` seconds for all its tries (0
-/// = no end), and `sharing` cells at a time on a device. A try of before that does not say how many
+/// = no end), and `sharing` cells at a time on a device. An earlier try that does not say how many
 /// shared it counts as one alone.
 bool may_go_again(const std::filesystem::path& run, Status status, double timeout, int64_t sharing);
 

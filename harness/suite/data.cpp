@@ -9,6 +9,7 @@
 
 #include "attention_variants/base/fields.h"
 #include "attention_variants/base/file_errors.h"
+#include "attention_variants/base/shell.h"
 #include "harness/host/folder_lock.h"
 #include "harness/host/memory.h"
 #include "harness/host/progress.h"
@@ -87,8 +88,10 @@ std::string remedy(const Task& wanted, const DataSources& from) {
   const std::string& name = wanted.name;
   if (const std::string above = folder_above(from.given, name); !above.empty()) return above;
   if (wanted.source.empty()) {  // so it is missing from --data
-    return fmt::format("{} has none of {}; leave --data out, or run: lra data prepare {} --out {}",
-                       from.given.string(), name, name, from.given.string());
+    return fmt::format(
+        "{} has none of {}; say with --data where they are, leave it out to make them, or run: lra "
+        "data prepare {} --out {}",
+        from.given.string(), name, name, shell_word(from.given.string()));
   }
   std::string text = fmt::format("{} needs --source {}=PATH ({})", name, name, wanted.source);
   if (!wanted.stand_in.empty()) {

@@ -10,10 +10,10 @@
 #include <vector>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/base/shell.h"
 #include "attention_variants/registry.h"
 #include "harness/host/folder_lock.h"
 #include "harness/host/progress.h"
-#include "harness/host/shell.h"
 #include "harness/host/signals.h"
 #include "harness/profile/passes.h"
 #include "harness/profile/profile_run.h"
@@ -179,22 +179,22 @@ void report_suite(const Suite& suite) {
     throw host::Interrupted("stopped; the same command with --resume goes on");
   } catch (const std::exception& error) {
     std::string made_by = "lra report";
-    for (const fs::path& path : paths) made_by += " " + host::shell_word(path.string());
+    for (const fs::path& path : paths) made_by += " " + shell_word(path.string());
     throw Error(fmt::format("the report was not made ({}); {} --out {} makes it", first_line(error),
-                            made_by, host::shell_word(folder.string())));
+                            made_by, shell_word(folder.string())));
   }
 }
 
 std::vector<std::string> next_commands(const Suite& suite, const fs::path& program) {
   if (suite.request.budget.name != "smoke") return {};
-  const std::string lra = host::shell_word(program.string());
+  const std::string lra = shell_word(program.string());
   const auto& attentions = suite.request.attentions;
   std::vector<std::string> lines;
   if (attentions.size() > 1) {  // of the first task and seed
     const size_t second = suite.request.seeds.size();
     lines.push_back(fmt::format("{} compare {} {}  # whether the two differ", lra,
-                                host::shell_word(suite.cells[0].run.parent_path().string()),
-                                host::shell_word(suite.cells[second].run.parent_path().string())));
+                                shell_word(suite.cells[0].run.parent_path().string()),
+                                shell_word(suite.cells[second].run.parent_path().string())));
   }
   const fs::path example = program.parent_path() / "tests/examples/my_attention.cpp";
   const bool own = std::ranges::any_of(attentions, [](const AttentionSpec& one) {
@@ -204,9 +204,8 @@ std::vector<std::string> next_commands(const Suite& suite, const fs::path& progr
     lines.push_back(fmt::format(
         "LRA_EXTRA_VARIANTS={} {} suite --budget smoke --attentions {},softplus --out {}  "
         "# an attention of your own, built in, beside one of these",
-        host::shell_word(example.lexically_normal().string()), lra,
-        host::shell_word(attentions[0].text()),
-        host::shell_word(suite.request.out.string() + "-own")));
+        shell_word(example.lexically_normal().string()), lra, shell_word(attentions[0].text()),
+        shell_word(suite.request.out.string() + "-own")));
   } else {
     lines.push_back(lra + " list attentions  # what else --attentions takes");
   }

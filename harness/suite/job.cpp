@@ -69,8 +69,10 @@ void run_train_job(const std::string& word) {
   host::set_quiet(job.quiet);
   try {
     run_job(job);
-  } catch (const host::Interrupted&) {
-    throw;
+  } catch (const host::Interrupted& error) {
+    // How to go on is for the parent to say.
+    const std::string text = error.what();
+    throw host::Interrupted(text.substr(0, text.find(kContinue)), error.signal());
   } catch (const std::exception& error) {
     if (!job.error_log.empty())
       std::ofstream(job.error_log, std::ios::app) << "lra: " << first_line(error) << '\n';

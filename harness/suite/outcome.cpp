@@ -50,7 +50,7 @@ Outcome outcome_of(const EndOfTry& end, int64_t most_tries, double timeout) {
   if (child.out_of_memory) {
     return {.next = Next::fail,
             .status = Status::oom,
-            .reason = "out of memory: killed by the kernel",
+            .reason = host::kKilledForMemory,
             .ended = "oom",
             .tries = end.tries};
   }
@@ -58,9 +58,7 @@ Outcome outcome_of(const EndOfTry& end, int64_t most_tries, double timeout) {
   // Without a checkpoint, by somebody who does not stop the runner, it is a death like others.
   if (asked && (end.stopping || end.new_checkpoint))
     return {.next = Next::leave, .ended = "asked to stop", .tries = end.tries};
-  Outcome outcome{.next = Next::leave,
-                  .ended = child.text() + (end.last_line.empty() ? "" : ": " + end.last_line),
-                  .tries = end.tries};
+  Outcome outcome{.next = Next::leave, .ended = child.text(end.last_line), .tries = end.tries};
   if (end.stopping) return outcome;
   // As long as a run gets further between two deaths, it will end.
   outcome.tries = end.new_checkpoint ? 1 : end.tries + 1;

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The data that each task's cells are trained on, by OUT/fingerprints.json or, of a suite of before
+// The data that each task's cells are trained on, by OUT/fingerprints.json or, of an older suite
 // it, by what a cell has recorded; `data` are added. Cells of other data would be of another suite.
 void keep_fingerprints(const Suite& suite, const std::vector<TaskData>& data) {
   const fs::path& out = suite.request.out;

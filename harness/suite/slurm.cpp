@@ -8,9 +8,9 @@
 #include <sstream>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/base/shell.h"
 #include "attention_variants/base/text.h"
 #include "harness/host/child.h"
-#include "harness/host/shell.h"
 #include "harness/host/signals.h"
 #include "results/records/record_fields.h"
 
@@ -121,9 +121,9 @@ exit "$status"
 std::string suite_command(const Suite& suite, const SlurmOptions& options,
                           const std::vector<std::string>& program) {
   std::string command;
-  for (const std::string& word : program) command += host::quoted(word) + " ";
+  for (const std::string& word : program) command += shell_quoted(word) + " ";
   command += fmt::format("suite --out {} --resume --device {} --threads {}",
-                         host::quoted(fs::absolute(suite.request.out).lexically_normal().string()),
+                         shell_quoted(fs::absolute(suite.request.out).lexically_normal().string()),
                          suite.request.device, suite.request.threads);
   if (options.timeout > 0) command += fmt::format(" --timeout {:g}", options.timeout);
   command += fmt::format(" --tries {}", options.tries);

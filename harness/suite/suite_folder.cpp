@@ -7,6 +7,7 @@
 #include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/own_file.h"
+#include "attention_variants/base/shell.h"
 #include "harness/host/folder_lock.h"
 #include "harness/host/heartbeat.h"
 #include "harness/host/progress.h"
@@ -19,10 +20,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
+bool is_built_in(const std::string& protocol) {
+  const std::vector<std::string> built_in = protocol_names();
+  return std::ranges::count(built_in, protocol) > 0;
+}
+
 // A protocol's file is found from any folder.
 std::string protocol_place(const std::string& given) {
-  const std::vector<std::string> built_in = protocol_names();
-  if (std::ranges::count(built_in, given) > 0) return given;
+  if (is_built_in(given)) return given;
   return fs::absolute(given).lexically_normal().string();
 }
 
@@ -34,11 +39,12 @@ std::string whole_path(const fs::path& given) {
 }
 
 // What another must agree with to go on: cells as runs compare themselves, and none of what only
-// says how they came about or where their data may be made of.
+// says how they came about or where files lie that may have moved: the cells hold the protocol's
+// values, and kFingerprints their data's.
 json comparable(json suite) {
   if (!suite.is_object()) return suite;
   for (const char* key : {"tasks", "attentions", "folder", "seeds", "sets", "sources", "synthetic",
-                          "threads", "runs", "cut"}) {
+                          "threads", "runs", "cut", "data"}) {
     suite.erase(key);
   }
   if (suite.contains("budget") && suite["budget"].is_object()) {
@@ -50,10 +56,10 @@ json comparable(json suite) {
     const std::string device = suite["device"];
     suite["device"] = device.substr(0, device.find(':'));
   }
-  if (suite.contains("protocol") && suite["protocol"].is_string())
-    suite["protocol"] = protocol_place(suite["protocol"]);
-  if (suite.contains("data") && suite["data"].is_string())
-    suite["data"] = whole_path(suite["data"].get<std::string>());
+  if (suite.contains("protocol") && suite["protocol"].is_string() &&
+      !is_built_in(suite["protocol"])) {
+    suite["protocol"] = "(a file)";
+  }
   if (suite.contains("cells") && suite["cells"].is_array()) {
     json cells = json::object();
     for (const json& cell : suite["cells"])
@@ -63,16 +69,15 @@ json comparable(json suite) {
   return suite;
 }
 
-const std::vector<NamedKey> kOptions = {{"tasks", "--tasks"},       {"attentions", "--attentions"},
-                                        {"seeds", "--seeds"},       {"sets", "--set"},
-                                        {"protocol", "--protocol"}, {"budget", "--budget"},
-                                        {"data", "--data"},         {"dtype", "--dtype"},
-                                        {"device", "--device"},     {"max_hours", "--max-hours"}};
+const std::vector<NamedKey> kOptions = {
+    {"tasks", "--tasks"}, {"attentions", "--attentions"}, {"seeds", "--seeds"},
+    {"sets", "--set"},    {"protocol", "--protocol"},     {"budget", "--budget"},
+    {"dtype", "--dtype"}, {"device", "--device"},         {"max_hours", "--max-hours"}};
 
 // By the names of kOptions.
 json given_options(const json& file) {
   json options = comparable(file);
-  for (const char* key : {"tasks", "attentions", "seeds", "sets"})
+  for (const char* key : {"tasks", "attentions", "seeds", "sets", "protocol"})
     options[key] = file.value(key, json());
   options["budget"] = file.value(json::json_pointer("/budget/name"), json());
   return options;
@@ -168,7 +173,7 @@ Suite load_suite(const fs::path& out) {
   const fs::path path = out / kSuiteFile;
   if (!fs::exists(path)) {
     throw Error(out.string() + " holds no suite (no " + kSuiteFile + "); lra suite --out " +
-                out.string() + " makes one there");
+                shell_word(out.string()) + " makes one there");
   }
   const json file = read_suite_json(path);
   if (file.contains("schema") && file["schema"] != kSuiteSchema)

@@ -4,7 +4,6 @@
 
 #include <filesystem>
 #include <functional>
-#include <vector>
 
 #include "harness/suite/suite.h"
 #include "harness/suite/suite_file.h"

@@ -89,13 +89,11 @@ void assign_tensor(torch::Tensor to, const torch::Tensor& from, const std::strin
   to.copy_(from);
 }
 
-void save_checkpoint(const std::filesystem::path& path, const json& config,
-                     const TrainState& progression, Model& model,
-                     const torch::optim::AdamW* optimizer, torch::Device device) {
+void save_checkpoint(const std::filesystem::path& path, const json& config, const TrainState& at,
+                     Model& model, const torch::optim::AdamW* optimizer, torch::Device device) {
   TensorFile file;
-  file.metadata = {{"schema", kSchema},
-                   {"config", config.dump()},
-                   {"progression", write_fields(progression).dump()}};
+  file.metadata = {
+      {"schema", kSchema}, {"config", config.dump()}, {"progression", write_fields(at).dump()}};
   for (const auto& item : model.named_parameters()) {
     file.tensors.emplace_back("model." + item.key(), item.value().detach());
     if (optimizer == nullptr) continue;
@@ -156,7 +154,7 @@ void check_config(const TensorFile& file, const json& config, const std::string&
 TrainState read_state(const TensorFile& file, const std::string& where) {
   json saved = parse_json(file.metadata.at("progression"), where);
   TrainState state;
-  if (saved.is_object()) {  // what checkpoints of before lack
+  if (saved.is_object()) {  // what older checkpoints lack
     saved.emplace("sharing", state.sharing);
     saved.emplace("setting", state.setting);
     saved.emplace("measured_from", state.measured_from);

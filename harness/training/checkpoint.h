@@ -27,9 +27,9 @@ struct TrainState {
   double train_seconds = 0;          // of these, in training steps
   int64_t peak_bytes = 0, evaluation_peak_bytes = 0;
   double waited_seconds = 0;  // of its threads, ready to run while others ran; or kNotMeasured
-  int64_t sharing = 1;        // runs at a time on its GPU, at most; 1 in checkpoints of before
+  int64_t sharing = 1;        // runs at a time on its GPU, at most; 1 in older checkpoints
   // What train_seconds, the peaks and waited_seconds are of: the machine in words, "" in
-  // checkpoints of before; the step where it took over, and `seconds` then.
+  // older checkpoints; the step where it took over, and `seconds` then.
   std::string setting;
   int64_t measured_from = 0;
   double seconds_before = 0;
@@ -64,10 +64,9 @@ struct TrainState {
 /// Writes parameters and buffers ("model.*") and, where `optimizer` is given, its state
 /// ("optimizer.<kind>.<parameter>") and the random state of the CPU and of `device` ("random.*"),
 /// with a SHA-256 of all of it ("sha256"), and one of what it says of the run ("metadata_sha256",
-/// which checkpoints of before lack). Atomic.
-void save_checkpoint(const std::filesystem::path& path, const json& config,
-                     const TrainState& progression, Model& model,
-                     const torch::optim::AdamW* optimizer, torch::Device device);
+/// which older checkpoints lack). Atomic.
+void save_checkpoint(const std::filesystem::path& path, const json& config, const TrainState& at,
+                     Model& model, const torch::optim::AdamW* optimizer, torch::Device device);
 
 /// Reads one back into `model` and, where given, `optimizer` and the random states, on the device
 /// that each is on, wherever it was written: a GPU's random state that a CPU's run has not is begun

@@ -12,7 +12,7 @@ class CostMeter {
  public:
   explicit CostMeter(torch::Device device) : device_(device) {}
 
-  /// Counts from here on; peaks of before are forgotten. They leave out data: what a GPU holds
+  /// Counts from here on; earlier peaks are forgotten. They leave out data: what a GPU holds
   /// beyond `before`, its live bytes, is the training set; beside a CPU data are mapped from files
   /// but for `copied` bytes, of those that are read otherwise than they are stored.
   void begin(int64_t before, int64_t copied);

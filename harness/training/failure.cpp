@@ -50,8 +50,7 @@ RunOutcome outcome_of(const std::exception& error, const TrainRequest& request, 
 }
 
 void throw_stopped(int64_t step, int64_t steps) {
-  throw host::Interrupted(
-      fmt::format("stopped at step {} of {}; continue with --resume", step, steps));
+  throw host::Interrupted(fmt::format("stopped at step {} of {}{}", step, steps, kContinue));
 }
 
 RunOutcome diverged_by(int64_t step) {

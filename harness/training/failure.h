@@ -35,6 +35,9 @@ auto run_model(const Processes* all, Call call) {
 RunOutcome outcome_of(const std::exception& error, const TrainRequest& request, int64_t step,
                       const std::string& evaluated);
 
+/// The end of what an interrupted run says.
+inline constexpr const char* kContinue = "; continue with --resume";
+
 /// Ends a run that was asked to stop: Interrupted, which says how it goes on.
 [[noreturn]] void throw_stopped(int64_t step, int64_t steps);
 

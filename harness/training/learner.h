@@ -1,8 +1,6 @@
 // A model and its optimizer, and one step of training.
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <optional>
 #include <vector>
 

@@ -299,10 +299,8 @@ void start_from(Origin& origin, Model& model, Config& config) {
 Status train(const TrainRequest& request) {
   if (request.config.settings.pretraining.empty()) return train_run(request);
   if (!request.init_from.empty()) {
-    throw UsageError(
-        "--init-from is of runs without pretraining of their own; the settings in effect, of "
-        "protocol " +
-        request.config.protocol + " and --set, have it (pretraining)");
+    throw UsageError("--init-from applies to runs without pretraining of their own; protocol " +
+                     request.config.protocol + " and --set ask for it (pretraining)");
   }
   TrainRequest second = request;
   second.init_from = request.run / kPretrainingFolder;

@@ -1,7 +1,6 @@
 // Runs that start from the weights of another.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 
 #include "harness/training/checkpoint.h"

@@ -58,7 +58,9 @@ EvaluationSteps evaluation_steps(const json& config) {
 }
 
 json saved_config(const fs::path& path) {
-  constexpr const char* kAdvice = "; remove it, or choose another --run folder";
+  constexpr const char* kAdvice =
+      "; put it back from a copy, choose another --run folder, or, of a run without a checkpoint, "
+      "remove it";
   json saved = read_json_object(path, "the configuration of a run", kAdvice);
   if (saved.contains("identity")) return saved;
   throw Error(path.string() + " is not the configuration of a run" + kAdvice);
@@ -157,8 +159,8 @@ void RunFolder::check_remains(Resume resume) {
   anew_ = resume == Resume::over;
   if (anew_) return;
   throw Error(fmt::format(
-      "{} holds a run whose {} is missing; choose another --run folder, or remove it with "
-      "--overwrite",
+      "{} holds a run whose {} is missing; put it back from a copy, choose another --run "
+      "folder, or remove the run with --overwrite",
       text(), kConfigFile));
 }
 
@@ -280,7 +282,7 @@ void RunFolder::check_best(const TrainState& at) const {
   const fs::path best = path_ / kBestCheckpoint;
   std::optional<int64_t> found;
   if (fs::exists(best)) found = read_checkpoint(best).at.step;
-  // Runs of before had no next best: of one that was killed, the evaluation is made again.
+  // Older runs had no next best: of one that was killed, the evaluation is made again.
   if (found <= at.step) check_step(found, at.best_step);
 }
 

@@ -75,6 +75,13 @@ void note_best(TrainState& at, const Evaluation& dev, int64_t length) {
 }
 
 PreparedData checked_data(const TrainRequest& request) {
+  // Data made anew by default options need not be those that a run was begun on.
+  if (request.resume == Resume::yes && std::filesystem::exists(request.run / kConfigFile) &&
+      !std::filesystem::exists(request.data / request.config.task) &&
+      folder_above(request.data, request.config.task).empty()) {
+    throw Error(fmt::format("the data of {} are not in {}; say where they are with --data",
+                            request.run.string(), request.data.string()));
+  }
   PreparedData data = open_run_data(request.data, request.config, /*check_hashes=*/true);
   check_data(data, request.config);
   return data;
@@ -171,6 +178,8 @@ class TrainingLoop {
       // Waits for the device, and so is a part of the steps.
       if (logs || saves) learner_->read_window(at_);
       at_.train_seconds += seconds_since(step_begin);
+      // After SIGTERM timeout(1) sends SIGCONT, too, to what is not suspended.
+      if (host::take_continued() && !step.stop) begin_measures(at_);
       if (logs) {
         if (!std::isfinite(at_.window_loss)) return false;
         note = log_window(step.learning_rate);
@@ -240,7 +249,7 @@ class TrainingLoop {
     if (better) note_best(at_, dev, settings_.input.length);
     say_evaluation(at_.step, dev, metric_of(settings_.training.objective), better);
     // Killed in between, the run repeats this step, to other bits perhaps (another machine, a GPU's
-    // sums): the best of before stands until the last checkpoint says otherwise.
+    // sums): the earlier best stands until the last checkpoint says otherwise.
     if (better) {
       costs_.count(at_);  // a run that starts from it takes over its time
       save(kNextBestCheckpoint, nullptr);
@@ -270,8 +279,7 @@ class TrainingLoop {
     try {
       return evaluated("test", data_.split("test"));
     } catch (const host::Interrupted& error) {
-      throw host::Interrupted(std::string(error.what()) + "; continue with --resume",
-                              error.signal());
+      throw host::Interrupted(std::string(error.what()) + kContinue, error.signal());
     }
   }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 
 #include "attention_variants/torch.h"
 #include "harness/training/run_folder.h"

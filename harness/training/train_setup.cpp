@@ -29,11 +29,14 @@ void check_splits(const PreparedData& data, const Config& config) {
   }
 }
 
+bool length_is_overridden(const Config& config) {
+  return std::ranges::count(config.overridden, "input.length") > 0;
+}
+
 void check_images(const PreparedData& data, const Config& config) {
   const json side = data.manifest().options.value("resolution", json());
   const int64_t length = config.settings.input.length;
-  if (!side.is_number_integer() || std::ranges::count(config.overridden, "input.length") > 0)
-    return;
+  if (!side.is_number_integer() || length_is_overridden(config)) return;
   const int64_t pixels = side.get<int64_t>() * side.get<int64_t>();
   if (pixels <= length) return;
   throw Error(
@@ -51,10 +54,6 @@ int64_t longest_sample(const PreparedData& data, const Config& config) {
     for (int64_t i = 0; i < split.size(); ++i) longest = std::max(longest, split.length(i));
   }
   return longest;
-}
-
-bool length_is_overridden(const Config& config) {
-  return std::ranges::count(config.overridden, "input.length") > 0;
 }
 
 // Labels at positions that are cut off would be lost without a word, and an expression without its

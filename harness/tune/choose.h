@@ -1,7 +1,6 @@
 // What a search found: the scores of its points, the choice among them, and a table of both.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

@@ -62,7 +62,7 @@ struct TuneFile {
   int64_t threads = 0;  // of each cell
 
   std::string fingerprint;           // of the data
-  std::string data_source;           // as records of runs have it; files of before lack it
+  std::string data_source;           // as records of runs have it; older files lack it
   bool synthetic = false;            // likewise
   json recipes = json::object();     // attention -> what a run at the first point and seed is
   json software = json::object();    // name -> version

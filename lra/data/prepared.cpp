@@ -6,6 +6,7 @@
 
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/json_text.h"
+#include "attention_variants/base/shell.h"
 #include "attention_variants/base/text.h"
 #include "lra/data/task.h"
 
@@ -91,8 +92,8 @@ PreparedData::PreparedData(const fs::path& directory, const std::string& task, b
     if (const std::string above = folder_above(directory, task); !above.empty()) throw Error(above);
     const std::string source = source_of(task);
     throw Error("no prepared data in " + folder.string() + "; make it with: lra data prepare " +
-                task + (source.empty() ? "" : " --source SOURCE") + " --out " + directory.string() +
-                (source.empty() ? "" : "; SOURCE: " + source));
+                task + (source.empty() ? "" : " --source SOURCE") + " --out " +
+                shell_word(directory.string()) + (source.empty() ? "" : "; SOURCE: " + source));
   }
   manifest_ = Manifest::read(folder / "manifest.json");
   if (manifest_.task != task) {

@@ -65,7 +65,7 @@ class FidelityTest : public testing::Test {
 };
 
 double mean_of(const Fidelity& cell, const char* measure) {
-  const Estimate* estimate = cell.find(measure);
+  const TrialEstimate* estimate = cell.find(measure);
   EXPECT_NE(estimate, nullptr) << cell.attention.label << ": " << to_string(cell.status) << " "
                                << cell.reason;
   return estimate == nullptr ? -1 : estimate->mean;
@@ -445,9 +445,9 @@ TEST_F(FidelityCommand, WritesWhatReportTabulatesAndPlots) {
 
 TEST_F(FidelityCommand, RefusesWithOneLineThatHelps) {
   expect_refusal({"--experiment", "5"}, "--experiment");
-  expect_refusal({"--experiment", "1", "--run", "x"}, "--run is of experiments 3 and 4");
+  expect_refusal({"--experiment", "1", "--run", "x"}, "--run applies to experiments 3 and 4");
   expect_refusal({"--experiment", "2", "--attentions", "standard"},
-                 "--attentions is of experiment 4");
+                 "--attentions applies to experiment 4");
   expect_refusal({"--attentions", "standrad"}, "did you mean 'standard'?");
   expect_refusal({"--data", "x"}, "name a run");
   expect_refusal({"--length", "0"}, "--length");

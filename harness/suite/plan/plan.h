@@ -1,7 +1,6 @@
 // The plan of a suite: its cells with what they are predicted to take, and totals.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "harness/suite/plan/predict.h"

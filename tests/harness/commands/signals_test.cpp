@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "attention_variants/base/shell.h"
+#include "results/records/result.h"
 #include "tests/harness/program.h"
 
 namespace lra {
@@ -54,6 +56,53 @@ TEST_F(SignalsTest, SigtermStopsATrainingWithItsOwnStatus) {
   EXPECT_EQ(stopped.status, 128 + SIGTERM) << stopped.err;
   EXPECT_NE(stopped.err.find("continue with --resume"), std::string::npos) << stopped.err;
   EXPECT_EQ(stopped.err.find("press Ctrl-C again"), std::string::npos) << stopped.err;
+}
+
+// As timeout(1) sends it to its child and to the child's group.
+TEST_F(SignalsTest, OneSignalThatComesTwiceStopsAtTheNextStep) {
+  prepare_tiny_listops(in("data"));
+  std::vector<std::string> words = tiny_train(in("data"), in("run"), "standard", 100'000);
+  words.insert(words.end(), {"--set", "training.checkpoint_every=100000"});
+  Program program(words);
+  ASSERT_TRUE(wait_until(program, [&] { return fs::exists(in("run") / kMetricsFile); }));
+  program.send(SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  program.send(SIGTERM);
+  EXPECT_EQ(program.wait().status, 128 + SIGTERM);
+  EXPECT_TRUE(fs::exists(in("run") / kLastCheckpoint));
+}
+
+// Ctrl-C ends `tee`, too, and before us.
+TEST_F(SignalsTest, ARunOutlivesWhatReadsItsOutput) {
+  prepare_tiny_listops(in("data"));
+  std::vector<std::string> words = tiny_train(in("data"), in("run"), "standard", 100'000);
+  words.insert(words.end(), {"--set", "training.checkpoint_every=100000"});
+  std::string command = "echo $$ > " + shell_word(in("pid").string()) + "; exec " + LRA_PROGRAM;
+  for (const std::string& word : words) command += " " + shell_word(word);
+  Program program({"-c", fmt::format("(sh -c {} 2>&1; echo $? > {}) | true", shell_quoted(command),
+                                     shell_word(in("status").string()))},
+                  "/bin/sh");
+  ASSERT_TRUE(wait_until(program, [&] { return fs::exists(in("run") / kMetricsFile); }));
+  kill(std::stoi(read_file(in("pid"))), SIGINT);
+  program.wait();
+  EXPECT_EQ(read_file(in("status")), "130\n");
+  EXPECT_TRUE(fs::exists(in("run") / kLastCheckpoint));
+}
+
+TEST_F(SignalsTest, APauseIsNoTimeOfTheSteps) {
+  prepare_tiny_listops(in("data"));
+  Program program(tiny_train(in("data"), in("run"), "standard", 2000));
+  ASSERT_TRUE(wait_until(program, [&] { return fs::exists(in("run") / kLastCheckpoint); }));
+  program.send(SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  program.send(SIGCONT);
+  ASSERT_EQ(program.wait().status, 0);
+  const Result result = parse_result(read_json(in("run") / kResultFile));
+  EXPECT_GT(result.training.measured_from, 0);
+  EXPECT_GT(*result.training.seconds, 3);
+  EXPECT_LT(static_cast<double>(result.steps.value() - result.training.measured_from) /
+                *result.training.steps_per_second,
+            *result.training.seconds - 3);
 }
 
 TEST_F(SignalsTest, AClosedTerminalLeavesNothingHalfMade) {

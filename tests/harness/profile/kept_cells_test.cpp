@@ -74,14 +74,14 @@ TEST_F(KeptCellsTest, PassesOfACellHaveTheSamePages) {
       << more.err;
 }
 
-TEST_F(KeptCellsTest, FailuresOfBeforeAreSaid) {
+TEST_F(KeptCellsTest, EarlierFailuresAreSaid) {
   const ProgramResult first =
       profile({"--lengths", "1024", "--passes", "1", "--memory-limit", "1MiB"});
   EXPECT_EQ(first.status, 0) << first.err;
   ASSERT_EQ(cells().at(0).status, Status::oom);
   EXPECT_EQ(first.err.find("--again"), std::string::npos) << first.err;
   const ProgramResult again = profile({"--lengths", "1024", "--passes", "1"});
-  EXPECT_NE(again.err.find("1 cell of before that did not end stands in"), std::string::npos)
+  EXPECT_NE(again.err.find("holds 1 earlier cell without a result"), std::string::npos)
       << again.err;
 }
 

@@ -1,5 +1,5 @@
-// A suite goes on with the files of its attentions as its runs keep them, and names one that no run
-// keeps.
+// A suite goes on with the files of its attentions as its runs keep them, names one that no run
+// keeps, and goes on with data and a protocol that have moved.
 #include "harness/suite/changed_files.h"
 
 #include "tests/harness/suite/fixture.h"
@@ -132,6 +132,32 @@ TEST_F(ChangedFilesTest, WhatItWasIsLookedForInAllRunsOfTheAttention) {
   EXPECT_EQ(changed_files(runs)[0].kept, kept);
   EXPECT_EQ(changed_files(runs)[0].attention, attention_);
   EXPECT_TRUE(changed_files(scratch_.path() / "none").empty()) << "no suite is there";
+}
+
+TEST_F(SuiteTest, DataAndAProtocolThatHaveMovedAreNamedAnew) {
+  ASSERT_EQ(
+      run_program({"data", "prepare", "listops", "--out", out("data").string(), "--train", "96",
+                   "--dev", "40", "--test", "50", "--min-length", "10", "--max-length", "60"})
+          .status,
+      0);
+  write_file(out("p.json"),
+             R"({"schema": "lra.protocol/1", "name": "mine", "title": "Mine", "description": "",
+                 "source": "a test", "extends": "lra-strict", "follows": [], "choices": []})");
+  const auto given = [&](const char* data, const char* protocol) {
+    return with(words("s"), {"--data", out(data).string(), "--protocol", out(protocol).string()});
+  };
+  ASSERT_EQ(run_program(with(given("data", "p.json"), {"--only", "0"})).status, 0);
+  fs::rename(out("data"), out("data two"));
+  const ProgramResult lost = run_program({"suite", "--out", out("s").string(), "--resume"});
+  EXPECT_EQ(lost.status, 2) << lost.err;
+  EXPECT_TRUE(lost.err.find("say with --data where they are") != std::string::npos) << lost.err;
+  const ProgramResult moved = run_program(
+      {"suite", "--out", out("s").string(), "--resume", "--data", out("data two").string()});
+  EXPECT_EQ(moved.status, 0) << moved.err;
+  EXPECT_EQ(run_program({"suite", "--out", out("s").string(), "--resume"}).status, 0);
+  fs::rename(out("p.json"), out("q.json"));
+  const ProgramResult renamed = run_program(given("data two", "q.json"));
+  EXPECT_EQ(renamed.status, 0) << renamed.err;
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ TEST(Checkpoint, WhatItSaysOfItsRunIsHeldToItsDigestToo) {
           << error.what();
     }
   }
-  // One of before says nothing of that.
+  // An older one says nothing of that.
   std::ofstream(file, std::ios::binary) << whole;
   TensorFile earlier = read_tensors(file);
   ASSERT_EQ(earlier.metadata.erase("metadata_sha256"), 1u);

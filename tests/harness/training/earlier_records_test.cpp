@@ -1,4 +1,4 @@
-// Records of before a setting or an option came are of the runs that the same command makes today:
+// Records that are older than a setting or an option are of the runs that the same command makes:
 // they resume, and share tables. A key that lra/config/earlier lacks fails here.
 #include <gtest/gtest.h>
 

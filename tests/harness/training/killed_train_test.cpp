@@ -97,8 +97,8 @@ TEST_F(ChangedProgressTest, ARunThatEndsAloneSaysThatItShared) {
   };
   train_and_change("shared", [](json& at) { at["sharing"] = 3; });
   EXPECT_EQ(sharing("shared"), 3);
-  train_and_change("of before", [](json& at) { EXPECT_EQ(at.erase("sharing"), 1u); });
-  EXPECT_EQ(sharing("of before"), 1);
+  train_and_change("older", [](json& at) { EXPECT_EQ(at.erase("sharing"), 1u); });
+  EXPECT_EQ(sharing("older"), 1);
 }
 
 // What was measured on another machine is no speed of this one.
@@ -132,13 +132,13 @@ TEST_F(ChangedProgressTest, ARunThatWentOnElsewhereIsMeasuredAnew) {
   EXPECT_EQ(ended.measured_from, kFewSteps);
   EXPECT_FALSE(ended.steps_per_second);
   EXPECT_GT(ended.seconds.value(), 0);
-  // Where the same goes on, and in checkpoints of before, which do not say.
+  // Where the same goes on, and in older checkpoints, which do not say.
   train_and_change("same", [](json&) {});
   EXPECT_EQ(cost("same", kFewSteps).measured_from, 0);
-  train_and_change("of before", [](json& at) {
+  train_and_change("older", [](json& at) {
     for (const char* key : {"setting", "measured_from", "seconds_before"}) at.erase(key);
   });
-  const TrainingCost before = cost("of before", kFewSteps);
+  const TrainingCost before = cost("older", kFewSteps);
   EXPECT_EQ(before.measured_from, 0);
   EXPECT_TRUE(before.steps_per_second);
 }

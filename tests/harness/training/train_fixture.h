@@ -39,7 +39,7 @@ inline std::string tensor_bytes(const std::filesystem::path& path) {
 }
 
 /// Writes to `to` the checkpoint `from` with what `change` makes of its run's progress, and, as
-/// those of before, without a digest of that.
+/// older ones, without a digest of that.
 template <class Change>
 void change_progress(const std::filesystem::path& from, const std::filesystem::path& to,
                      const Change& change) {

@@ -82,7 +82,8 @@ TEST_F(TrainTest, RefusesWithOneLineThatHelps) {
              R"(pretraining={"training":{"steps":2},"evaluation":{"test":true}})"}),
        2, "pretraining.evaluation.test has an effect only where evaluation.test is true"},
       {with({"--init-from", "runs/other", "--set", "model.embedding_sd=5"}), 2,
-       "model.embedding_sd is of a start that --init-from goes over; leave it out"},
+       "model.embedding_sd has no effect with --init-from, which replaces those weights; leave it "
+       "out"},
       {with({"--set", "model.rotary_base=50"}), 2,
        "model.rotary_base has an effect only where model.positions is rotary"},
       {with({"--set", "model.gate=glu"}), 2,
@@ -244,7 +245,8 @@ TEST_F(TrainTest, OverwritesARunWhereItIsToldTo) {
   const ProgramResult invalid = run_program(other);
   EXPECT_EQ(invalid.status, 1);
   EXPECT_NE(invalid.err.find("config.json is not valid JSON: "), std::string::npos) << invalid.err;
-  EXPECT_NE(invalid.err.find("; remove it, or choose another --run folder"), std::string::npos)
+  EXPECT_NE(invalid.err.find("; put it back from a copy, choose another --run folder"),
+            std::string::npos)
       << invalid.err;
   EXPECT_EQ(read_file(run("b") / kConfigFile), "{");
 }

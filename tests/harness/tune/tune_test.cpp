@@ -303,7 +303,7 @@ TEST_F(TuneTest, CellsThatRanOutOfTimeCostTheirTime) {
   const ProgramResult beside = of_steps("training.steps=1000000", {"--timeout", "2"});
   EXPECT_EQ(beside.status, 1);
   EXPECT_TRUE(says(beside.err, "1 of 2 cells ended neither as ok nor as diverged")) << beside.err;
-  EXPECT_TRUE(says(beside.err, "protocol.json is of the points of before")) << beside.err;
+  EXPECT_TRUE(says(beside.err, "protocol.json is from an earlier call's points")) << beside.err;
   EXPECT_EQ(read_file(out("u") / "protocol.json"), before);
 }
 

@@ -1,8 +1,8 @@
-#include "harness/host/shell.h"
+#include "attention_variants/base/shell.h"
 
-namespace lra::host {
+namespace lra {
 
-std::string quoted(const std::string& word) {
+std::string shell_quoted(const std::string& word) {
   std::string text = "'";
   for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return text + "'";
@@ -11,7 +11,7 @@ std::string quoted(const std::string& word) {
 std::string shell_word(const std::string& word) {
   constexpr const char* kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:.,/@%";
-  return word.empty() || word.find_first_not_of(kPlain) != word.npos ? quoted(word) : word;
+  return word.empty() || word.find_first_not_of(kPlain) != word.npos ? shell_quoted(word) : word;
 }
 
-}  // namespace lra::host
+}  // namespace lra

@@ -3,12 +3,12 @@
 
 #include <string>
 
-namespace lra::host {
+namespace lra {
 
 /// Any text as one word of bash, in quotes.
-std::string quoted(const std::string& word);
+std::string shell_quoted(const std::string& word);
 
 /// Likewise, without quotes where it needs none.
 std::string shell_word(const std::string& word);
 
-}  // namespace lra::host
+}  // namespace lra
