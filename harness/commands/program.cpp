@@ -48,7 +48,7 @@ int finish(int status) {
   const int error = errno;  // of this, or of a flush by what printed
   std::cout.flush();
   if (std::ferror(stdout) == 0 && std::cout.good()) return status;
-  if (error == EPIPE) return status == 0 ? kReaderGone : status;
+  if (host::reader_gone()) return status;
   const bool known = error == ENOSPC || error == EDQUOT || error == EFBIG || error == EIO;
   host::say_error("cannot write standard output" +
                   (known ? ": " + std::generic_category().message(error) + advice_on(error)
@@ -60,7 +60,7 @@ int finish(int status) {
 int fail_in_writing(const std::system_error& error) {
   if (std::ferror(stdout) == 0) return fail(error);
   const std::error_code code = error.code();
-  if (code.value() == EPIPE) return kReaderGone;
+  if (host::reader_gone()) return code.value() == EPIPE ? kReaderGone : fail(error);
   host::say_error("cannot write standard output: " + code.message() + advice_on(code.value()));
   return 1;
 }

@@ -271,13 +271,11 @@ void submit_suite(const SuiteOptions& options) {
 
 void run_suite_command(const SuiteOptions& options) {
   host::stop_at_signals();
+  if (options.command->got_subcommand("plan")) return show_plan(options);
+  if (options.command->got_subcommand("status")) return show_status(options);
   host::outlive_readers();
   if (!options.child.empty()) {
     suite::run_train_job(options.child);
-  } else if (options.command->got_subcommand("plan")) {
-    show_plan(options);
-  } else if (options.command->got_subcommand("status")) {
-    show_status(options);
   } else if (options.command->got_subcommand("submit")) {
     submit_suite(options);
   } else {

@@ -97,7 +97,6 @@ class HeldSignals {
       if (sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN)
         std::signal(signal, SIG_DFL);
     }
-    std::signal(SIGPIPE, SIG_DFL);  // outlive_readers() is of this process alone
     sigprocmask(SIG_SETMASK, &before_, nullptr);
   }
 

@@ -1,5 +1,7 @@
 #include "harness/host/signals.h"
 
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -19,7 +21,7 @@ std::atomic<bool> g_stop{false};
 std::atomic<bool (*)()> g_poll{nullptr};
 std::atomic<int> g_signal{0};
 std::atomic<int64_t> g_first_ms{0};
-std::atomic<bool> g_continued{false};
+std::atomic<bool> g_continued{false}, g_reader_gone{false};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free,
               "a signal handler sets them");
 
@@ -40,19 +42,42 @@ int64_t now_ms() {
 }
 
 void handle_stop(int signal) {
-  if (g_stop.exchange(true)) {
-    if (now_ms() - g_first_ms < kSameStopMs) return;
+  int64_t first = 0;
+  const int64_t now = now_ms();
+  if (!g_first_ms.compare_exchange_strong(first, now)) {  // in any thread
+    if (now - first < kSameStopMs) return;
     std::signal(signal, SIG_DFL);
     raise(signal);
     return;
   }
-  g_first_ms = now_ms();
   g_signal = signal;
+  g_stop = true;
   // Only a person who waits at a terminal presses Ctrl-C twice.
   if (signal != SIGINT || is_quiet()) return;
   const int of_the_interrupted = errno;
   if (isatty(STDERR_FILENO) != 0) write_text("\r\x1b[K");
   write_text("stopping after this step; press Ctrl-C again to end at once\n");
+  errno = of_the_interrupted;
+}
+
+// A write to a pipe without a reader. One of standard error is passed over: from then on it, and
+// standard output where that has none either, lead nowhere. Any other ends us, as by default.
+void handle_pipe(int signal) {
+  const int of_the_interrupted = errno;
+  pollfd outputs[] = {{STDOUT_FILENO, POLLOUT, 0}, {STDERR_FILENO, POLLOUT, 0}};
+  poll(outputs, 2, 0);
+  const bool told = (outputs[1].revents & POLLERR) != 0;
+  const int nowhere = told ? open("/dev/null", O_WRONLY | O_CLOEXEC) : -1;
+  if (nowhere < 0) {
+    std::signal(signal, SIG_DFL);
+    raise(signal);
+    return;
+  }
+  g_reader_gone = true;
+  for (const pollfd& output : outputs) {
+    if ((output.revents & POLLERR) != 0) dup2(nowhere, output.fd);
+  }
+  close(nowhere);
   errno = of_the_interrupted;
 }
 
@@ -94,7 +119,9 @@ void stop_at_signals() {
 
 bool take_continued() { return g_continued.exchange(false); }
 
-void outlive_readers() { std::signal(SIGPIPE, SIG_IGN); }
+void outlive_readers() { std::signal(SIGPIPE, handle_pipe); }
+
+bool reader_gone() { return g_reader_gone; }
 
 const std::atomic<bool>& stop_requested() { return g_stop; }
 

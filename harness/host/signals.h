@@ -18,10 +18,14 @@ void install_signal_handlers();
 /// work looks at stop_requested(); without it they end the process, as they do by default.
 void stop_at_signals();
 
-/// From now on work goes on where what reads our output has ended, as `tee` does at the Ctrl-C that
-/// asks us to stop; what is printed from then on is lost. Of commands whose work is in files;
-/// others end quietly then, as listings that are piped into `head` should.
+/// From now on work goes on where what reads standard error has ended, as `2>&1 | tee log` does at
+/// the Ctrl-C that asks us to stop; what is printed from then on is lost. For commands whose work
+/// is in files; without it, and where standard output alone has no reader, the next write ends the
+/// process, as of a listing that is piped into `head`.
 void outlive_readers();
+
+/// Whether that has happened.
+bool reader_gone();
 
 /// True after one of them, where stop_at_signals() was called.
 const std::atomic<bool>& stop_requested();

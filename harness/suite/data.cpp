@@ -89,8 +89,8 @@ std::string remedy(const Task& wanted, const DataSources& from) {
   if (const std::string above = folder_above(from.given, name); !above.empty()) return above;
   if (wanted.source.empty()) {  // so it is missing from --data
     return fmt::format(
-        "{} has none of {}; say with --data where they are, leave it out to make them, or run: lra "
-        "data prepare {} --out {}",
+        "{} has none of {}; say with --data where they are, leave it out to have a new suite make "
+        "them, or run: lra data prepare {} --out {}",
         from.given.string(), name, name, shell_word(from.given.string()));
   }
   std::string text = fmt::format("{} needs --source {}=PATH ({})", name, name, wanted.source);

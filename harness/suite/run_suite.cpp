@@ -22,8 +22,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// The data that each task's cells are trained on, by OUT/fingerprints.json or, of an older suite
-// it, by what a cell has recorded; `data` are added. Cells of other data would be of another suite.
+// The data that each task's cells are trained on, by OUT/fingerprints.json or, of a suite older
+// than it, by what a cell has recorded; `data` are added. Cells of other data would be of another
+// suite.
 void keep_fingerprints(const Suite& suite, const std::vector<TaskData>& data) {
   const fs::path& out = suite.request.out;
   const json before = kept_fingerprints(out);
@@ -37,10 +38,7 @@ void keep_fingerprints(const Suite& suite, const std::vector<TaskData>& data) {
     if (kept.empty()) kept = found;
     known[name] = kept;
     if (kept == found) continue;
-    throw Error(fmt::format(
-        "the data of {} in {} (fingerprint {}) are not those that the cells of {} are trained on "
-        "({}); give the --data that the suite began with, or another --out folder",
-        name, of_task.directory.string(), found.substr(0, 8), out.string(), kept.substr(0, 8)));
+    throw_other_data(suite, name, of_task.directory, found, kept);
   }
   if (known != before) write_json(out / kFingerprints, known, Links::replace);
 }

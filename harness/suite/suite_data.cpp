@@ -87,6 +87,26 @@ json kept_fingerprints(const fs::path& out) {
   return kept;
 }
 
+void throw_other_data(const Suite& suite, const std::string& task, const fs::path& directory,
+                      const std::string& found, const std::string& kept) {
+  throw Error(fmt::format(
+      "the data of {} in {} (fingerprint {}) are not those that the cells of {} are trained on "
+      "({}); give the --data that the suite began with, or another --out folder",
+      task, directory.string(), found.substr(0, 8), suite.request.out.string(), kept.substr(0, 8)));
+}
+
+void check_given_fingerprints(const Suite& suite) {
+  const fs::path& given = suite.request.data.given;
+  if (given.empty()) return;
+  const json all = kept_fingerprints(suite.request.out);
+  for (const auto& [name, kept] : all.items()) {
+    const fs::path manifest = given / name / "manifest.json";
+    if (!fs::exists(manifest)) continue;
+    const std::string found = Manifest::read(manifest).fingerprint();
+    if (found != kept) throw_other_data(suite, name, given, found, kept);
+  }
+}
+
 std::vector<TaskData> suite_data(const Suite& suite) {
   DataSources sources = suite.request.data;
   sources.folder = suite_data_folder(suite.request.out);

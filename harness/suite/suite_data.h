@@ -16,6 +16,15 @@ std::filesystem::path suite_data_folder(const std::filesystem::path& out);
 /// where there is no such file yet.
 json kept_fingerprints(const std::filesystem::path& out);
 
+/// Throws Error: the data of a task in `directory`, of fingerprint `found`, are not those that its
+/// cells are trained on, of fingerprint `kept`.
+[[noreturn]] void throw_other_data(const Suite& suite, const std::string& task,
+                                   const std::filesystem::path& directory, const std::string& found,
+                                   const std::string& kept);
+
+/// Throws so where those in --data are, by kept_fingerprints().
+void check_given_fingerprints(const Suite& suite);
+
 /// Where each task's data are or will be, by task: of coloured_tasks() in colour, where they are
 /// made here. What the suite made for its cells is not made again.
 std::vector<TaskData> suite_data(const Suite& suite);

@@ -14,6 +14,7 @@
 #include "harness/suite/cell.h"
 #include "harness/suite/changed_files.h"
 #include "harness/suite/slurm.h"
+#include "harness/suite/suite_data.h"
 
 namespace lra::suite {
 namespace {
@@ -216,6 +217,7 @@ Suite join_suite(const Suite& planned) {
                     out.string(), different));
   }
   suite.request.threads = held.threads;
+  if (suite.request.data.given.empty()) suite.request.data.given = held.data;
   if (suite.request.data.sources.empty()) {
     for (const auto& [task_name, source] : held.sources.items())
       suite.request.data.sources[task_name] = source.get<std::string>();
@@ -259,6 +261,7 @@ OpenedSuite open_suite(const Suite& planned, Resume resume, int64_t threads_give
   check_resumed(out, resume);
   Suite suite = join_suite(planned);
   check_threads(suite, threads_given);
+  check_given_fingerprints(suite);
   // What is new, such as a source, stands in the file for those who join.
   if (const json merged = suite_json(suite); merged != read_json(path))
     write_json(path, merged, Links::replace);

@@ -179,7 +179,7 @@ class TrainingLoop {
       if (logs || saves) learner_->read_window(at_);
       at_.train_seconds += seconds_since(step_begin);
       // After SIGTERM timeout(1) sends SIGCONT, too, to what is not suspended.
-      if (host::take_continued() && !step.stop) begin_measures(at_);
+      if (host::take_continued() && !host::stop_requested()) begin_measures_here();
       if (logs) {
         if (!std::isfinite(at_.window_loss)) return false;
         note = log_window(step.learning_rate);
@@ -197,6 +197,13 @@ class TrainingLoop {
     }
     progress.finish();
     return true;
+  }
+
+  // The steps so far were paused: those to come are measured alone.
+  void begin_measures_here() {
+    costs_.count(at_);
+    begin_measures(at_);
+    at_.sharing = std::max(at_.sharing, request_.sharing);
   }
 
   // Logs the steps since the last such line, and says how they went.

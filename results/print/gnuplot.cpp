@@ -15,11 +15,12 @@ namespace {
 
 bool drawable(double value) { return std::abs(value) < kDrawable; }  // not NaN either
 
-// A text inside gnuplot's single quotes, where two are one and nothing is run or expanded.
+// A text inside gnuplot's single quotes, where nothing is run or expanded. Not all of its versions
+// take two quotes for one everywhere.
 std::string quoted(const std::string& text) {
-  std::string doubled = "'";
-  for (const char c : one_line(text)) doubled.append(c == '\'' ? 2 : 1, c);
-  return doubled + "'";
+  std::string curled = "'";
+  for (const char c : one_line(text)) curled += c == '\'' ? std::string("’") : std::string(1, c);
+  return curled + "'";
 }
 
 // Eight colours that also the colour-blind tell apart (Wong 2011, gnuplot's podo), then again with

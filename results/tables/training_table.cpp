@@ -124,7 +124,8 @@ std::vector<std::string> notes_on(const std::vector<const Result*>& runs) {
       notes.push_back(
           fmt::format("{} went on here at step {}: its speed and memory are of the steps from "
                       "there on, and the "
-                      "seconds of the whole, in part of another machine or setting, are not given",
+                      "seconds of the whole, in part of another machine or setting or of a pause, "
+                      "are not given",
                       r->path, r->training.measured_from));
   }
   if (mixed_peaks(runs))

@@ -164,7 +164,7 @@ inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
-/// What stands outside the single quotes of a gnuplot script, in which two are one.
+/// What stands outside the single quotes of a gnuplot script.
 inline std::string outside_quotes(const std::string& script) {
   std::string text;
   bool quoted = false;

@@ -424,8 +424,9 @@ TEST_F(ProfileTest, RefusesWithOneLineThatHelps) {
               std::string::npos)
         << twice;
   }
-  EXPECT_NE(profile({"--set", "model.layers=1", "--scope", "core"}).err.find("of --scope model"),
-            std::string::npos);
+  EXPECT_NE(
+      profile({"--set", "model.layers=1", "--scope", "core"}).err.find("to --scope model alone"),
+      std::string::npos);
   EXPECT_NE(
       profile({"--scope", "model", "--set", "model.layer=1"}).err.find("did you mean 'layers'"),
       std::string::npos);

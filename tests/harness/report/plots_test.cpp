@@ -49,7 +49,7 @@ TEST(DrawPlots, LongNamesStandInTheKey) {
       write_file(scratch.path() / (plot.name + ".gp"), plot_script(plot));
       EXPECT_EQ(draw_plots(scratch.path(), {plot.name + ".gp"}), std::vector<std::string>{});
       const std::string drawn = read_file(scratch.path() / (plot.name + ".svg"));
-      EXPECT_NE(drawn.find("<text>it's `touch x` \"y\" \\ w"), std::string::npos) << plot.name;
+      EXPECT_NE(drawn.find("<text>it’s `touch x` \"y\" \\ w"), std::string::npos) << plot.name;
     }
   }
   EXPECT_FALSE(std::filesystem::exists(scratch.path() / "x"));

@@ -461,7 +461,7 @@ TEST(ProfilePlots, ALabelRunsNothing) {
   std::vector<Profile> profiles = table1_shaped();
   for (Profile& p : profiles) p.attention.label = p.machine.processor = "a'`touch x`\"\ntouch y";
   for (const auto& [name, script] : scripts_of(profile_plots(profiles, {}))) {
-    EXPECT_TRUE(contains(script, "title 'a''`touch x`\" touch y")) << script;
+    EXPECT_TRUE(contains(script, "title 'a’`touch x`\" touch y")) << script;
     EXPECT_FALSE(contains(outside_quotes(script), "touch")) << script;
   }
 }
