@@ -242,12 +242,10 @@ TEST_F(TrainTest, OverwritesARunWhereItIsToldTo) {
   EXPECT_EQ(run_program(other).status, 1);
   EXPECT_EQ(read_file(run("b") / kConfigFile), "{}");
   write_file(run("b") / kConfigFile, "{");
-  const ProgramResult invalid = run_program(other);
-  EXPECT_EQ(invalid.status, 1);
-  EXPECT_NE(invalid.err.find("config.json is not valid JSON: "), std::string::npos) << invalid.err;
-  EXPECT_NE(invalid.err.find("; put it back from a copy, choose another --run folder"),
-            std::string::npos)
-      << invalid.err;
+  const auto [status, out, said] = run_program(other);
+  EXPECT_EQ(status, 1);
+  EXPECT_NE(said.find("config.json is not valid JSON: "), std::string::npos) << said;
+  EXPECT_NE(said.find("; put it back from a copy, choose another --run folder"), std::string::npos);
   EXPECT_EQ(read_file(run("b") / kConfigFile), "{");
 }
 

@@ -1,4 +1,4 @@
-// Runs and cells of accuracy as rows for other programs.
+// Runs, cells of accuracy and cells of profiles as rows for other programs.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "results/tables/accuracy_table.h"
+#include "results/tables/profile_table.h"
 #include "tests/results/examples.h"
 
 namespace lra {
@@ -105,6 +106,20 @@ TEST(LongForms, RunsThatWereNotToBeTestedHaveDev) {
   EXPECT_EQ(column(accuracy_long(results), "dev_percent"), std::vector<std::string>{dev});
   const std::string text = accuracy_tables(results, {}).at(0).rows.at(0).at(1);
   EXPECT_EQ(text, fmt::format("dev {} (2 not tested)", dev.substr(0, dev.size() - 2)));
+}
+
+TEST(LongForms, SaysWhichCellsALaterLineReplaces) {
+  Profile failed = example_profile("standard", 512, 1, 1), other = failed;
+  failed.status = Status::oom;
+  failed.time.reset();
+  failed.memory.reset();
+  other.length = 1024;
+  const Table table =
+      memory_time_long(std::vector{failed, other, example_profile("standard", 512, 2, 2)}, {});
+  ASSERT_EQ(table.columns.back().header, "superseded");
+  EXPECT_EQ(table.rows[0].back(), "true");
+  EXPECT_EQ(table.rows[1].back(), "false");
+  EXPECT_EQ(table.rows[2].back(), "false");
 }
 
 }  // namespace

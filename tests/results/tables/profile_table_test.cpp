@@ -477,20 +477,6 @@ TEST(LongForm, HoldsEveryCellAndThePublishedOnes) {
   for (const auto& cells : table.rows) EXPECT_EQ(cells.size(), table.columns.size());
 }
 
-TEST(LongForm, SaysWhichCellsALaterLineReplaces) {
-  Profile failed = example_profile("standard", 512, 1, 1), other = failed;
-  failed.status = Status::oom;
-  failed.time.reset();
-  failed.memory.reset();
-  other.length = 1024;
-  const Table table =
-      memory_time_long(std::vector{failed, other, example_profile("standard", 512, 2, 2)}, {});
-  ASSERT_EQ(table.columns.back().header, "superseded");
-  EXPECT_EQ(table.rows[0].back(), "true");
-  EXPECT_EQ(table.rows[1].back(), "false");
-  EXPECT_EQ(table.rows[2].back(), "false");
-}
-
 TEST(LongForm, TellsApartCellsOfOtherSettings) {
   Profile plain = example_profile("standard", 512, 1, 1), deep = plain;
   deep.sets = {"model.layers=4", "model.dropout=0"};
