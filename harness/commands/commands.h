@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "attention_variants/registry.h"
+#include "harness/training/contract_check.h"
 #include "results/print/table.h"
 
 namespace lra {
@@ -55,6 +56,9 @@ void add_attention_options(CLI::App& command, std::string& attention,
 /// The attention that --attention and the key=value words of --option name together; throws
 /// UsageError on a malformed one, and where both name an option with different values.
 AttentionSpec attention_given(const std::string& text, const std::vector<std::string>& options);
+
+/// Adds --check and --no-check.
+void add_contract_options(CLI::App& command, ContractCheck& check);
 
 /// The settings that an option which there is not may mean, as words for --set: of "--steps" and
 /// "10" training.steps=10; none where there is no such setting.

@@ -91,9 +91,7 @@ void add_runner_options(CLI::App& command, SuiteOptions& options) {
                   "crash")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  command.add_flag("--check", options.check,
-                   "Each cell tries the contract first, as lra check does, and records what it "
-                   "says; without, of attentions of your own alone");
+  add_contract_options(command, options.check);
   command.add_option("--device", options.device, "cpu, cuda or cuda:N")->capture_default_str();
   command.add_option("--dtype", options.dtype, "float32, or bfloat16 (autocast)")
       ->capture_default_str();

@@ -15,7 +15,8 @@ struct SuiteOptions {
   std::string tasks, attentions, seeds, protocol = kDefaultProtocol, budget = "paper", data, out,
                                         device = "cpu", dtype = "float32", devices, only, child;
   std::vector<std::string> sets, sources, records;
-  bool synthetic = false, resume = false, check = false;
+  bool synthetic = false, resume = false;
+  ContractCheck check = ContractCheck::own;
   int64_t threads = 0, jobs = 0, tries = 3;
   double timeout = 0, max_hours = 0;
   bool probe = false, as_json = false, watch = false, slurm = false, dry_run = false;

@@ -27,7 +27,8 @@ struct TrainOptions {
   std::vector<std::string> sets, options;
   uint64_t seed = 0;
   int64_t threads = 0;
-  bool resume = false, overwrite = false, check = false;
+  bool resume = false, overwrite = false;
+  ContractCheck check = ContractCheck::own;
 };
 
 // Float sums depend on the number of threads: a resumed run keeps the number it had unless another
@@ -261,9 +262,7 @@ void add_train_command(CLI::App& app) {
   command->add_option(
       "--memory-limit", options->memory_limit,
       "On CPUs: a run that needs more tensors is oom, as 8GiB; default: 80 % of what is free");
-  command->add_flag("--check", options->check,
-                    "Try the contract first, as lra check does, and record what it says; without, "
-                    "of an attention of your own alone");
+  add_contract_options(*command, options->check);
   command->add_option(
       "--tensorboard", options->event_files,
       "Folder for the run's log as a TensorBoard event file, line by line, too: one "

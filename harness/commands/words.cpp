@@ -120,6 +120,18 @@ std::optional<std::vector<uint64_t>> parse_numbers(const std::string& text, uint
   return numbers;
 }
 
+void add_contract_options(CLI::App& command, ContractCheck& check) {
+  auto* tried = command.add_flag_callback(
+      "--check", [&check] { check = ContractCheck::all; },
+      "Try the contract of built-in attentions too before training, as lra check does, and record "
+      "what it says; without, of attentions of your own alone");
+  command
+      .add_flag_callback(
+          "--no-check", [&check] { check = ContractCheck::none; },
+          "Try it of none: for attentions of your own that take long to compile, once checked")
+      ->excludes(tried);
+}
+
 AttentionSpec attention_given(const std::string& text, const std::vector<std::string>& options) {
   AttentionSpec attention = parse_attention(text);
   for (const std::string& option : options) {

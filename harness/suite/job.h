@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "attention_variants/base/fields.h"
+#include "harness/training/contract_check.h"
 
 namespace lra::suite {
 
@@ -19,7 +20,7 @@ struct TrainJob {
   int64_t threads = 1;
   int64_t sharing = 1;       // of its GPU: how many cells the runner has on it at a time
   int64_t memory_limit = 0;  // bytes of tensors on a CPU; 0 = 80 % of what is free
-  bool check = false;        // the contract of an attention that is not the user's own, too
+  ContractCheck check = ContractCheck::own;
   bool quiet = false;
   std::string error_log;                // the file that gets the error that ends it; "" = none
   json configuration = json::object();  // what the rest should make (config_identity)

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/suite/suite.h"
+#include "harness/training/contract_check.h"
 
 namespace lra::suite {
 
@@ -19,7 +20,7 @@ struct RunnerOptions {
   bool threads_given = false;                  // rather than all that there are
   int64_t tries = 3;                           // of a process that ends without progress
   double timeout = 0;                          // seconds for a cell over all its tries; 0 = none
-  bool check = false;        // the contract of attentions that are not the user's own, too
+  ContractCheck check = ContractCheck::own;
   std::vector<size_t> only;  // these cells alone, without profile and report; empty = everything
   std::string go_on = "the same command with --resume";  // what goes on after a stop
 

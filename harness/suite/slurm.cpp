@@ -127,7 +127,8 @@ std::string suite_command(const Suite& suite, const SlurmOptions& options,
                          suite.request.device, suite.request.threads);
   if (options.timeout > 0) command += fmt::format(" --timeout {:g}", options.timeout);
   command += fmt::format(" --tries {}", options.tries);
-  if (options.check) command += " --check";
+  if (options.check == ContractCheck::all) command += " --check";
+  if (options.check == ContractCheck::none) command += " --no-check";
   return command;
 }
 

@@ -5,6 +5,7 @@
 #include "harness/host/progress.h"
 #include "harness/host/signals.h"
 #include "harness/training/checkpoint.h"
+#include "harness/training/train.h"
 
 namespace lra {
 namespace {
@@ -68,10 +69,12 @@ std::optional<ContractRecord> contract_of(const TrainRequest& request, const Run
                                           int64_t step) {
   if (step > 0) {
     const auto found = read_run_setting(folder.text()).contract;
-    if (found || !request.check) return found;
+    if (found || request.check != ContractCheck::all) return found;
   }
   const AttentionSpec& attention = request.config.attention;
-  if (!request.check && !contract::is_user_defined(attention.name)) return std::nullopt;
+  const bool tried = request.check == ContractCheck::own ? contract::is_user_defined(attention.name)
+                                                         : request.check == ContractCheck::all;
+  if (!tried) return std::nullopt;
   const KeptRandomStates kept(request.device);
   const contract::ContractSubject subject = subject_in_model(request.config, request.device);
   ContractRecord record;

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "attention_variants/torch.h"
+#include "harness/training/contract_check.h"
 #include "harness/training/run_folder.h"
 #include "lra/config/protocol.h"
 #include "results/records/status.h"
@@ -26,7 +27,7 @@ struct TrainRequest {
   int64_t sharing = 1;       // runs at a time on its GPU, as far as its runner knows
   int64_t memory_limit = 0;  // bytes of tensors on a CPU; 0 = 80 % of what is free at the start
   Resume resume = Resume::no;
-  bool check = false;  // the contract of an attention that is not the user's own, too
+  ContractCheck check = ContractCheck::own;
   std::filesystem::path event_files;  // a folder for TensorBoard's; empty = none
   Processes* processes = nullptr;     // that train together; null = this one alone
 };

@@ -91,6 +91,15 @@ TEST_F(ContractRun, WarnsOfAModuleThatIgnoresTheMaskAndRecordsIt) {
   EXPECT_EQ(read_result(run("a") / kResultFile).contract->count(), "18 of 19");
 }
 
+TEST_F(ContractRun, IsNotTriedWhereItIsNotAskedFor) {
+  const ProgramResult trained = train("a", fixture("ignores_mask"), {"--no-check"});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  EXPECT_EQ(trained.err.find("WARNING"), std::string::npos) << trained.err;
+  EXPECT_FALSE(read_result(run("a") / kResultFile).contract);
+  const ProgramResult both = train("b", "standard", {"--check", "--no-check"});
+  EXPECT_EQ(both.status, 2) << both.text();
+}
+
 TEST_F(ContractRun, SaysInOneLineWhatIsFragile) {
   const ProgramResult trained = train("a", fixture("sdpa"));
   ASSERT_EQ(trained.status, 0) << trained.err;
@@ -139,6 +148,11 @@ TEST_F(ContractSuite, ItsCellsTryItOnRequest) {
   submitted.insert(submitted.begin() + 1, {"submit", "--slurm", "--dry-run"});
   const ProgramResult scripts = run_program(submitted);
   EXPECT_NE(scripts.out.find(" --check"), std::string::npos) << scripts.text();
+  for (std::string& word : submitted) {
+    if (word == "--check") word = "--no-check";
+  }
+  const ProgramResult none = run_program(submitted);
+  EXPECT_NE(none.out.find(" --no-check"), std::string::npos) << none.text();
 }
 
 // Where one clause fails, the rest may build on it: they are not tried, nor counted as held.
