@@ -51,8 +51,12 @@ void print_plan(const tune::Search& search, double timeout) {
 }
 
 void write_choice(const tune::TuneFile& file, const std::filesystem::path& out) {
+  const tune::TunedProtocol written = tune::write_protocol(file, out);
   host::say(fmt::format("the protocol with what was chosen: --protocol {}",
-                        shell_word(tune::write_protocol(file, out).string())));
+                        shell_word(written.path.string())));
+  if (!written.earlier.empty())
+    host::say(fmt::format("what was chosen before: --protocol {}, with which its suites go on",
+                          shell_word(written.earlier.string())));
 }
 
 // Throws where a cell failed, or an attention is without a choice: the protocol would be of trials

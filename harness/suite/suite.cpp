@@ -157,6 +157,10 @@ SuiteCell planned_cell(const SuiteRequest& request, const Protocol& protocol,
   };
   const std::vector<std::string> of_budget = words.sets;
   set(request.sets);  // what the user sets goes last
+  std::erase_if(words.left, [&](const std::string& key) {
+    return std::ranges::any_of(request.sets,
+                               [&](const std::string& word) { return word_sets(word, key); });
+  });
   std::string place = fmt::format("{}: tasks.{}.set", request.budget.place(), task_name);
   if (!words.left.empty())
     place += fmt::format(", beside what protocol {} has for {} itself ({})", protocol.name,

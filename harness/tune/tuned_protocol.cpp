@@ -3,10 +3,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/text.h"
+#include "harness/suite/suite.h"
 #include "harness/tune/choose.h"
 #include "lra/config/choices.h"
 #include "lra/config/protocol.h"
@@ -58,7 +60,7 @@ std::string choice_line(const TuneFile& file, const ChosenPoint& chosen) {
   return line;
 }
 
-// What a choice says of seeds that did not learn the task; no part of the protocol's name.
+// What a choice says of seeds that did not learn the task.
 std::string learned_text(const ChosenPoint& chosen) {
   if (chosen.learning_unknown) return "; of some seeds it is not known whether they learned";
   if (chosen.learned == 0)
@@ -113,58 +115,106 @@ size_t end_of_values(const std::string& line, const std::string& entry) {
   return same ? of : std::string::npos;
 }
 
-// What an earlier search chose for the attention holds no more in the keys of this one.
+// A choice's values, behind what it is of: "optimizer.lr 0.001" of "... by lra tune: ...".
+std::string values_in(const std::string& line, size_t end) {
+  const std::string said = said_of(line.substr(0, end));
+  return said.substr(0, std::min(said.find(" by lra tune"), said.find(';')));
+}
+
+// What a line of choices says of an attention on a task, and the lines that it says of others: of
+// "nystrom, linear on listops: optimizer.lr 0.001" for linear that of nystrom.
+struct OwnChoice {
+  std::string subject, values;
+  std::vector<std::string> others;
+};
+
+// Nothing of a line that is not of the attention.
+std::optional<OwnChoice> own_choice(const std::string& line, const std::string& task,
+                                    const AttentionSpec& attention) {
+  if (!runs_by_name(attention.name)) {
+    const size_t end = end_of_values(line, entry_name(attention));
+    if (!line.starts_with(task + ": ") || end == std::string::npos) return std::nullopt;
+    return OwnChoice{.subject = task, .values = values_in(line, end), .others = {}};
+  }
+  ChoiceSubject subject = choice_subject(line);
+  if (std::erase(subject.attentions, attention.name) == 0) return std::nullopt;
+  if (std::erase(subject.tasks, task) == 0) return std::nullopt;
+  OwnChoice own{.subject = fmt::format("{} on {}", attention.name, task),
+                .values = values_in(line, std::string::npos),
+                .others = {}};
+  if (!subject.tasks.empty())
+    own.others.push_back(
+        fmt::format("{} on {}: {}", attention.name, fmt::join(subject.tasks, ", "), said_of(line)));
+  if (!subject.attentions.empty()) {
+    subject.tasks.push_back(task);
+    own.others.push_back(fmt::format("{} on {}: {}", fmt::join(subject.attentions, ", "),
+                                     fmt::join(subject.tasks, ", "), said_of(line)));
+  }
+  return own;
+}
+
+// What was chosen for the attention earlier holds no more in the keys of this search.
 void forget_choice(const std::string& task, const ChosenPoint& chosen, Protocol& protocol) {
-  const std::string text = chosen_text(task, chosen), values = values_text(chosen.point);
+  constexpr std::string_view kAnew = "; chosen anew since: ";
   const AttentionSpec attention = parse_attention(chosen.attention);
-  const std::string before = text.substr(0, text.find(values)), entry = entry_name(attention);
-  const bool by_name = runs_by_name(attention.name);
   std::vector<std::string> lines;
-  for (std::string& line : protocol.choices) {
-    const size_t end = by_name ? line.find(" by lra tune") : end_of_values(line, entry);
-    if (!line.starts_with(before) || end == std::string::npos) {
-      lines.push_back(std::move(line));
-      continue;
-    }
-    const std::string said = "; chosen anew since: ";
-    const size_t anew = line.find(said);
-    const std::string of_before = anew == std::string::npos ? "" : line.substr(anew + said.size());
-    std::vector<std::string> replaced = keys_of(of_before);
-    const std::vector<std::string> keys = keys_of(line.substr(before.size(), end - before.size()));
+  for (const std::string& line : protocol.choices) {
+    const auto own = own_choice(line, task, attention);
+    const std::vector<std::string> keys = own ? keys_of(own->values) : std::vector<std::string>{};
+    const size_t anew = line.find(kAnew);
+    std::vector<std::string> replaced =
+        keys_of(anew == std::string::npos ? "" : line.substr(anew + kAnew.size()));
+    std::erase(replaced, "");
+    const size_t before = replaced.size();
     for (const std::string& key : keys) {
       const auto sets = [&](const std::string& one) { return one.starts_with(key + "="); };
       if (std::ranges::any_of(chosen.point, sets) && std::ranges::count(replaced, key) == 0)
         replaced.push_back(key);
     }
-    std::erase(replaced, "");
-    if (replaced.size() == keys.size()) continue;
-    if (!replaced.empty())
-      line = line.substr(0, anew) + said + fmt::format("{}", fmt::join(replaced, ", "));
-    lines.push_back(std::move(line));
+    if (!own || replaced.size() == before) {
+      lines.push_back(line);
+      continue;
+    }
+    lines.insert(lines.end(), own->others.begin(), own->others.end());
+    if (replaced.size() < keys.size())
+      lines.push_back(fmt::format("{}: {}{}{}", own->subject, said_of(line.substr(0, anew)), kAnew,
+                                  fmt::join(replaced, ", ")));
   }
   protocol.choices = std::move(lines);
 }
 
+// Moves a file of another name out of the way, as runs under that go on with it; where to.
+fs::path keep_earlier(const fs::path& path, const std::string& name) {
+  std::error_code none;
+  if (!fs::exists(path, none)) return {};
+  const std::string earlier = load_protocol(path.string()).name;
+  if (earlier == name) return {};
+  const fs::path kept = path.parent_path() / (suite::folder_name(earlier) + ".json");
+  fs::rename(path, kept);
+  return kept;
+}
+
 }  // namespace
 
-fs::path write_protocol(const TuneFile& file, const fs::path& out) {
+TunedProtocol write_protocol(const TuneFile& file, const fs::path& out) {
   Protocol protocol = load_protocol(file.protocol);
   leave_to_other_tasks(file.task, protocol);
-  std::string chosen_lines;
+  std::string values;
   for (const ChosenPoint& chosen : file.chosen) {
     const std::string entry = entry_name(parse_attention(chosen.attention));
     protocol = with_settings(std::move(protocol), file.task, entry, chosen.point);
     forget_choice(file.task, chosen, protocol);
-    const std::string line = choice_line(file, chosen);
-    protocol.choices.push_back(line + learned_text(chosen));
-    chosen_lines += line + "\n";
+    protocol.choices.push_back(choice_line(file, chosen) + learned_text(chosen));
+    values += chosen_text(file.task, chosen) + "\n";
   }
-  // Runs of another search with other values are of another protocol.
-  protocol.name += "-tuned-" + sha256(chosen_lines).substr(0, 8);
+  // Runs with other values are of another protocol; a search that comes to the same ones, by more
+  // points or seeds, leaves it what it was.
+  protocol.name += "-tuned-" + sha256(values).substr(0, 8);
   protocol.title += fmt::format("{}tuned on {}", protocol.title.empty() ? "" : ", ", file.task);
   const fs::path path = out / kTunedProtocol;
+  const fs::path earlier = keep_earlier(path, protocol.name);
   write_json(path, protocol_json(protocol), Links::replace);
-  return path;
+  return {.path = path, .earlier = earlier};
 }
 
 }  // namespace lra::tune

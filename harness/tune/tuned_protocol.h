@@ -9,8 +9,14 @@ namespace lra::tune {
 
 inline constexpr const char* kTunedProtocol = "protocol.json";
 
+struct TunedProtocol {
+  std::filesystem::path path;
+  std::filesystem::path earlier;  // where one with other values is now; empty: there was none
+};
+
 /// OUT/protocol.json: the protocol with what was chosen, in the task's entries for the attentions,
-/// under a name of its own. Returns its path.
-std::filesystem::path write_protocol(const TuneFile& file, const std::filesystem::path& out);
+/// under a name of its own, which the values decide. Throws Error where a file is in its place that
+/// is no protocol.
+TunedProtocol write_protocol(const TuneFile& file, const std::filesystem::path& out);
 
 }  // namespace lra::tune

@@ -51,8 +51,9 @@ struct Config {
   uint64_t seed = 0;                       // initialisation, order, dropout, projections, hashes
   ops::Dtype dtype = ops::Dtype::float32;  // or bfloat16: autocast
   Settings settings;
-  std::vector<std::string> overridden;  // the keys that --set gave another value than the
-                                        // protocol's, sorted, as "training.steps"
+  // The keys that --set gave another value than the protocol's, or one for all where that is
+  // attentions' own (by_attention); sorted, as "training.steps".
+  std::vector<std::string> overridden;
   // Of a run that starts from another's weights: what config.json says of that one, its
   // "pretrained"; else empty.
   json pretrained = json::object();

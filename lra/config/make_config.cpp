@@ -200,14 +200,18 @@ Config make_config(const Protocol& protocol, const std::string& task_name,
     throw UsageError("training.dtype is " + to_string(wanted) + " " + where + ": give --dtype " +
                      to_string(wanted) + ", or --set training.dtype=any");
   }
+  config.by_attention = keys_by_attention(protocol, task_name);
   const json now = write_fields(config.settings),
              own = write_fields(with_rates(settings_of(protocol, task_name, attention)));
   for (const std::string& key : keys) {
     const json::json_pointer at = dotted_pointer(key);
-    if (!own.contains(at) || now.at(at) != own.at(at)) config.overridden.push_back(key);
+    // Where attentions have values of their own, one that is set for all is no longer the
+    // protocol's, be it this one's.
+    const bool by_attention = std::ranges::count(config.by_attention, key) > 0;
+    if (!own.contains(at) || now.at(at) != own.at(at) || by_attention)
+      config.overridden.push_back(key);
   }
   check_read(config);
-  config.by_attention = keys_by_attention(protocol, task_name);
   const std::string entry = entry_key(protocol, task_name, attention);
   for (const LeftValue& one : protocol.left) {
     const bool set = keys.contains(one.key) || is_option_of(attention, one.key);

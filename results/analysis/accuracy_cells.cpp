@@ -137,6 +137,17 @@ AccuracyCells accuracy_cells(const RecipeGroup& group) {
   return cells;
 }
 
+bool is_lone_seed(const AccuracyCells& cells, const std::string& row, const std::string& task) {
+  const auto found = cells.find({row, task});
+  if (found == cells.end() || found->second.ok.size() != 1) return false;
+  int64_t single = 0, several = 0;
+  for (const auto& [key, cell] : cells) {
+    if (key.second != task || cell.diverged > 0 || cell.learned.empty()) continue;
+    ++(cell.ok.size() == 1 ? single : several);
+  }
+  return several > 0 && several >= single;
+}
+
 std::vector<std::string> task_order(const RecipeGroup& group,
                                     std::span<const Published> references) {
   std::vector<std::string> order;

@@ -93,9 +93,9 @@ std::map<std::string, std::string> values_over_budget(const Result& result,
   return values;
 }
 
-void forget_budget(Result& result) {
+void forget_budget(Result& result, const RunBudget& budget) {
   std::set<std::string> own;
-  for (const ChangedSetting& changed : changed_settings(result, result.budget)) {
+  for (const ChangedSetting& changed : changed_settings(result, budget)) {
     if (changed.of_budget && is_by_attention(result, changed.key)) own.insert(changed.key);
   }
   if (!own.empty()) {

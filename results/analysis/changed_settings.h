@@ -38,9 +38,10 @@ std::vector<ChangedSetting> changed_settings(const Result& result, const RunBudg
 std::map<std::string, std::string> values_over_budget(const Result& result,
                                                       const RunBudget& budget);
 
-/// Makes a suite's cell a run by hand. What its budget set where the protocol has a value for one
-/// attention belongs to the attention then, as that value does: it is overridden no longer.
-void forget_budget(Result& result);
+/// Makes a cell of a suite with this budget, or a run like one, a run by hand. What the budget set
+/// where the protocol has a value for one attention belongs to the attention then, as that value
+/// does: it is overridden no longer.
+void forget_budget(Result& result, const RunBudget& budget);
 
 /// Whether a budget sets this key for any task, be it in the run before (`pretraining`).
 bool sets_key(const RunBudget& budget, const std::string& key);

@@ -59,6 +59,17 @@ void check_same(const Result& first, const Result& other) {
   }
 }
 
+// All runs of both sides as runs by hand: a suite's cell compares with one.
+std::vector<Result> by_hand(std::span<const Result> first, std::span<const Result> second) {
+  std::vector<Result> all(first.begin(), first.end());
+  all.insert(all.end(), second.begin(), second.end());
+  std::vector<RunBudget> budgets;
+  const auto found = budgets_of(all);
+  for (const Result& r : all) budgets.push_back(*found.at(&r));
+  for (size_t i = 0; i < all.size(); ++i) forget_budget(all[i], budgets[i]);
+  return all;
+}
+
 // The one group of all; what check_same does not see are settings of the configuration.
 RecipeGroup one_group(const std::vector<Result>& all) {
   const std::vector<RecipeGroup> groups = group_by_recipe(all);
@@ -215,13 +226,14 @@ void compare_seeds(RunComparison& c) {
 
 }  // namespace
 
-RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b) {
+RunComparison compare_runs(std::span<const Result> first, std::span<const Result> second) {
   RunComparison c;
+  const std::vector<Result> given = by_hand(first, second);
+  const auto a = std::span(given).first(first.size()), b = std::span(given).last(second.size());
   const auto runs_a = finished("first", a, c.notes), runs_b = finished("second", b, c.notes);
   std::vector<Result> all;  // first a's
   for (const Result* r : runs_a) all.push_back(*r);
   for (const Result* r : runs_b) all.push_back(*r);
-  for (Result& r : all) forget_budget(r);  // a suite's cell compares with a run by hand
   for (const Result& r : all) check_same(all[0], r);
   const RecipeGroup group = one_group(all);
   c.task = all[0].task;
@@ -266,6 +278,8 @@ RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b)
   if (!group.synthetic.empty()) c.notes.emplace_back("synthetic: stand-in data");
   for (const auto& [task, variant] : group.variants)
     c.notes.push_back(fmt::format("{}: {}, not the data of published numbers", task, variant));
+  for (const Result*& r : c.a.runs) r = &first[r - given.data()];
+  for (const Result*& r : c.b.runs) r = &second[r - b.data()];
   return c;
 }
 

@@ -57,7 +57,7 @@ struct RunComparison {
 /// what differs and on which side, where a number could not be put down to the attention: other
 /// tasks, protocols, data (fingerprints, or stand-in against real), number types or settings; and
 /// where a side has no finished run, or several attentions.
-RunComparison compare_runs(std::span<const Result> a, std::span<const Result> b);
+RunComparison compare_runs(std::span<const Result> first, std::span<const Result> second);
 
 /// {"schema": "lra.compare/1", ...}: accuracies and differences as fractions.
 json comparison_json(const RunComparison& comparison);

@@ -96,8 +96,9 @@ void note_learning(RunComparison& c, const Baseline& baseline) {
 }
 
 void note_own_values(RunComparison& c) {
-  const DottedSettings ours = variant_settings_of(*c.a.runs[0]),
-                       theirs = variant_settings_of(*c.b.runs[0]);
+  const Result &a = *c.a.runs[0], &b = *c.b.runs[0];
+  const DottedSettings ours = variant_settings_of(a, a.budget),
+                       theirs = variant_settings_of(b, b.budget);
   std::vector<std::string> differing;
   for (const auto& [key, value] : ours) {
     const auto other = theirs.find(key);

@@ -24,7 +24,7 @@ json side_json(const ComparedSide& side) {
 
 json comparison_json(const RunComparison& c) {
   Result any = *c.a.runs[0];
-  forget_budget(any);  // as compare_runs()
+  forget_budget(any, any.budget);  // as compare_runs()
   json value = {{"schema", kCompareSchema},
                 {"task", c.task},
                 {"protocol", any.protocol},

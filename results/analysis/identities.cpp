@@ -69,7 +69,7 @@ IdentityLabels labels_by(const OwnIdentity& own, const LabelOf& label) {
 
 }  // namespace
 
-DottedSettings settings_of(const Result& r) {
+DottedSettings settings_of(const Result& r, const RunBudget& budget) {
   DottedSettings settings;
   flatten(r.config, "", settings);
   if (settings.empty()) return settings;
@@ -80,11 +80,11 @@ DottedSettings settings_of(const Result& r) {
     settings["pretrained.steps"] = json_line(r.pretrained->steps);
     settings["pretrained.samples"] = json_line(r.pretrained->samples);
   }
-  for (const auto& [key, value] : variant_settings_of(r)) settings.erase(key);
+  for (const auto& [key, value] : variant_settings_of(r, budget)) settings.erase(key);
   return settings;
 }
 
-DottedSettings variant_settings_of(const Result& r) {
+DottedSettings variant_settings_of(const Result& r, const RunBudget& budget) {
   DottedSettings settings;
   const auto keys = r.config.find("by_attention");
   if (keys == r.config.end() || !keys->is_array()) return settings;
@@ -93,7 +93,7 @@ DottedSettings variant_settings_of(const Result& r) {
     if (value != nullptr && !value->is_object() && !rounds_only(key.get<std::string>()))
       settings[key] = json_line(*value);
   }
-  for (const ChangedSetting& changed : changed_settings(r, r.budget)) {
+  for (const ChangedSetting& changed : changed_settings(r, budget)) {
     if (!changed.of_budget) settings.erase(changed.key);
   }
   return settings;
@@ -101,17 +101,18 @@ DottedSettings variant_settings_of(const Result& r) {
 
 bool of_one_variant(const Result& a, const Result& b) {
   return a.attention.label == b.attention.label && a.attention.options == b.attention.options &&
-         variant_settings_of(a) == variant_settings_of(b);
+         variant_settings_of(a, a.budget) == variant_settings_of(b, b.budget);
 }
 
-OwnIdentity own_identities(const std::vector<const Result*>& members, Identities& identities) {
+OwnIdentity own_identities(const std::vector<const Result*>& members, const RunBudget& budget,
+                           Identities& identities) {
   for (const Result* r : members) {
     auto& of_task = identities[r->task];
-    if (!r->data.fingerprint.empty()) of_task.emplace(r->data.fingerprint, settings_of(*r));
+    if (!r->data.fingerprint.empty()) of_task.emplace(r->data.fingerprint, settings_of(*r, budget));
   }
   OwnIdentity own;
   for (const Result* r : members) {
-    Identity identity{r->data.fingerprint, settings_of(*r)};
+    Identity identity{r->data.fingerprint, settings_of(*r, budget)};
     auto& of_task = identities[r->task];
     if (identity.first.empty()) {
       const auto place = std::find_if(of_task.begin(), of_task.end(), [&](const Identity& known) {

@@ -14,12 +14,13 @@ namespace lra {
 using DottedSettings = std::map<std::string, std::string>;  // dotted key -> value
 
 /// What a run was trained with, but for what makes it itself, as its attention and seed, and for
-/// what the protocol gives every variant its own value of.
-DottedSettings settings_of(const Result& result);
+/// what the protocol gives every variant its own value of. `budget`: that of the suite whose cell
+/// it is, or is like.
+DottedSettings settings_of(const Result& result, const RunBudget& budget);
 
 /// Those that belong to the variant: the protocol gives attentions their own values of them, and
-/// nothing but the run's budget set them over it.
-DottedSettings variant_settings_of(const Result& result);
+/// nothing but the budget set them over it.
+DottedSettings variant_settings_of(const Result& result, const RunBudget& budget);
 
 /// Whether two runs of a task are of one attention, with equal options and settings of its own.
 bool of_one_variant(const Result& a, const Result& b);
@@ -28,9 +29,10 @@ using Identity = std::pair<std::string, DottedSettings>;       // data fingerpri
 using Identities = std::map<std::string, std::set<Identity>>;  // by task
 using OwnIdentity = std::map<const Result*, Identity>;
 
-/// That of each run, and all of them by task. A run that ended before it read its data has that of
-/// others of its task.
-OwnIdentity own_identities(const std::vector<const Result*>& members, Identities& identities);
+/// That of each run under one budget, and all of them by task. A run that ended before it read its
+/// data has that of others of its task.
+OwnIdentity own_identities(const std::vector<const Result*>& members, const RunBudget& budget,
+                           Identities& identities);
 
 using IdentityLabels = std::map<std::pair<std::string, Identity>, std::string>;  // (task, it)
 

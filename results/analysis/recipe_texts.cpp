@@ -240,7 +240,7 @@ std::map<const Result*, std::string> row_names(const RecipeGroup& group) {
   std::map<const Result*, DottedSettings> own_settings;
   for (const Result* r : group.results) {
     attentions[r] = with_file(r->attention, files);
-    own_settings[r] = variant_settings_of(*r);
+    own_settings[r] = variant_settings_of(*r, group.budget);
   }
   // By label and task.
   std::map<std::pair<std::string, std::string>, std::set<std::string>> options;

@@ -145,7 +145,7 @@ void name_settings(const Identities& identities, const OwnIdentity& own, RecipeG
 std::vector<RecipeGroup> split(const Recipe& recipe, const RunBudget& budget,
                                const std::vector<const Result*>& members) {
   Identities identities;
-  const OwnIdentity own = own_identities(members, identities);
+  const OwnIdentity own = own_identities(members, budget, identities);
   const IdentityLabels labels = identity_labels(identities, own);
   // By the place of its identities among those of their tasks, then by label.
   std::map<std::string, size_t> places;  // of a label, the first
@@ -182,13 +182,13 @@ std::vector<RecipeGroup> split(const Recipe& recipe, const RunBudget& budget,
   return ordered;
 }
 
-// Each run's budget: its own, or that of a suite's cell that has the same data and settings, as a
-// user's own attention may be trained by hand beside a suite.
+}  // namespace
+
 std::map<const Result*, const RunBudget*> budgets_of(std::span<const Result> results) {
   std::map<std::pair<Recipe, Identity>, const RunBudget*> known;
   const auto cell_of = [](const Result& r) {
     return std::pair(recipe_of(r, RunBudget{}, {}, r.data.synthetic),
-                     Identity(r.task + " " + r.data.fingerprint, settings_of(r)));
+                     Identity(r.task + " " + r.data.fingerprint, settings_of(r, RunBudget{})));
   };
   const bool any = std::ranges::any_of(results, [](const Result& r) { return r.budget.known(); });
   for (const Result& r : results) {
@@ -202,8 +202,6 @@ std::map<const Result*, const RunBudget*> budgets_of(std::span<const Result> res
   }
   return budgets;
 }
-
-}  // namespace
 
 std::vector<RecipeGroup> group_by_recipe(std::span<const Result> results) {
   const auto budgets = budgets_of(results);

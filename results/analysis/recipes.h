@@ -40,6 +40,10 @@ struct RecipeGroup {
   }
 };
 
+/// Each run's budget: its own, or that of a suite's cell that has the same data and settings, as a
+/// user's own attention may be trained by hand beside a suite. Points into the results.
+std::map<const Result*, const RunBudget*> budgets_of(std::span<const Result> results);
+
 /// Splits results into groups. All results of a group have the protocol, regime, dtype, kind of
 /// data and overridden keys in common, or are cells of suites of one budget that set the same over
 /// it, or equal to such cells: then tasks may differ in the keys that it sets, and in the kind of

@@ -75,8 +75,11 @@ void correct_for_many(std::vector<Standing>& all) {
 
 void test(const AccuracyCell& cell, const AccuracyCell& best, Standing& standing) {
   const LearningTest learning{.a = best.learned_count(), .b = cell.learned_count()};
-  if (standing.difference.value_or(0) > 0) {  // else it would be the best
-    standing.reason = cell.diverged > 0 ? cell.diverged_text() : "it did not learn the task";
+  const bool above = standing.difference.value_or(0) > 0;  // and yet not the best
+  if (above && cell.diverged > 0) {
+    standing.reason = cell.diverged_text();
+  } else if (above && cell.learned.empty()) {
+    standing.reason = "it did not learn the task";
   } else if (learning.decides()) {
     if (learning.enough_seeds()) {
       test_ranks(cell.ranked(), best.ranked(), standing);
@@ -143,7 +146,7 @@ std::vector<Standing> standings(const AccuracyCells& cells) {
   for (const auto& [task, rows] : tasks) {
     const AccuracyCell* best = nullptr;
     for (const auto& [row, cell] : rows) {
-      if (cell->diverged > 0 || cell->learned.empty()) continue;
+      if (cell->diverged > 0 || cell->learned.empty() || is_lone_seed(cells, row, task)) continue;
       if (best == nullptr || cell->percent() > best->percent()) best = cell;
     }
     if (rows.size() < 2 || best == nullptr) continue;

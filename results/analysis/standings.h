@@ -50,13 +50,14 @@ struct Standing {
 
 /// One for each task and attention with a run that is ok or diverged, where a task has at least
 /// two; by task, then row. The best has the highest mean of those of which a seed learned the task
-/// and none diverged; without one a task has no standings. Each other is tested against it: single
-/// runs by the exact McNemar test on their predictions, with a paired bootstrap interval; several
-/// seeds on both sides by Welch's t test over them, with the sampling of the test set that they
-/// share (sampling_error()); where LearningTest::decides(), by the rank-sum test of enough seeds
-/// alone, in which a seed that diverged is below all. One with a higher mean is not tested, nor one
-/// with higher ranks. All p values of the table are one family; a rank sum that could not have
-/// counted in it, whatever the seeds had done, leaves its row untested.
+/// and none diverged, but for is_lone_seed(); without one a task has no standings. Each other is
+/// tested against it: single runs by the exact McNemar test on their predictions, with a paired
+/// bootstrap interval; several seeds on both sides by Welch's t test over them, with the sampling
+/// of the test set that they share (sampling_error()); where LearningTest::decides(), by the
+/// rank-sum test of enough seeds alone, in which a seed that diverged is below all. One with a
+/// higher mean is not tested, nor one with higher ranks. All p values of the table are one family;
+/// a rank sum that could not have counted in it, whatever the seeds had done, leaves its row
+/// untested.
 std::vector<Standing> standings(const AccuracyCells& cells);
 
 }  // namespace lra

@@ -62,20 +62,21 @@ class AccuracyRows {
   void add_attention(const std::string& name) {
     std::vector<std::string> row{name};
     std::vector<stats::Estimate> estimates;
-    bool all_learned = true;
+    bool ranked = true;  // all learned, with seeds as the others have them
     for (size_t c = 0; c < tasks_.size(); ++c) {
       const auto it = cells_.find({name, tasks_[c]});
       row.push_back(it == cells_.end() ? "–" : cell_text(it->second, form_));
       if (it == cells_.end() || it->second.ok.empty()) continue;
       estimates.push_back(it->second.estimate());
-      const bool learned = it->second.learned_count().all();
-      all_learned &= learned;
-      if (learned) values_[c + 1].emplace_back(estimates.back().value, table_.rows.size());
+      const bool highest =
+          it->second.learned_count().all() && !is_lone_seed(cells_, name, tasks_[c]);
+      ranked &= highest;
+      if (highest) values_[c + 1].emplace_back(estimates.back().value, table_.rows.size());
     }
     if (tasks_.size() > 1) {
       const auto average = average_of(estimates, tasks_.size());
       row.push_back(average ? with_interval(*average, form_) : "–");
-      if (average && all_learned)
+      if (average && ranked)
         values_[tasks_.size() + 1].emplace_back(average->value, table_.rows.size());
     }
     table_.rows.push_back(std::move(row));

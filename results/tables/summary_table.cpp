@@ -114,11 +114,12 @@ class Summary {
     return fmt::format("{}", fmt::join(names, ", "));
   }
 
-  // Of the attentions with a run that is ok on every task, all of which learned it.
+  // Of the attentions with a run that is ok on every task, all of which learned it; no lone seed.
   void add_highest(const RecipeGroup& group, const AccuracyCells& cells) {
     std::map<std::string, std::vector<stats::Estimate>> rows;
     for (const auto& [key, cell] : cells) {
-      if (!cell.ok.empty() && cell.learned_count().all())
+      if (!cell.ok.empty() && cell.learned_count().all() &&
+          !is_lone_seed(cells, key.first, key.second))
         rows[key.first].push_back(cell.estimate());
     }
     const size_t tasks = group.fingerprints.size();

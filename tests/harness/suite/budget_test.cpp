@@ -54,6 +54,7 @@ TEST_F(SuiteBudgetTest, LeavesWhatAProtocolChoseForAnAttention) {
                 "listops: optimizer.lr as protocol mine has it for linear, not as budget tiny"});
   const Suite asked = planned(protocol(own), {"optimizer.lr=0.5"});
   for (const SuiteCell& cell : asked.cells) EXPECT_EQ(cell.config.settings.optimizer.lr, 0.5);
+  EXPECT_EQ(left_notes(asked), std::vector<std::string>{}) << "it does not stand";
 
   // A group is set but for what was chosen.
   json budget = read_json(budget_);

@@ -167,7 +167,7 @@ TEST(TuneProtocol, HasWhatWasChosenAndSaysWhy) {
   const Scratch scratch;
   const auto cells =
       cells_of({{0.5, 0.1}, {0.3, 0.35}, {0.3, 0.3}}, {{8, kNever}, {kNever, kNever}, {4, 4}});
-  const fs::path path = write_protocol(example(cells), scratch.path());
+  const fs::path path = write_protocol(example(cells), scratch.path()).path;
   EXPECT_EQ(path.filename(), "protocol.json");
   const Protocol tuned = load_protocol(path.string()), before = load_protocol("lra-strict");
   EXPECT_TRUE(tuned.name.starts_with("lra-strict-tuned-")) << tuned.name;
@@ -175,7 +175,7 @@ TEST(TuneProtocol, HasWhatWasChosenAndSaysWhy) {
   auto others = example(cells);
   others.chosen.front().point = others.points.back();
   std::filesystem::create_directories(scratch.path() / "others");
-  EXPECT_NE(load_protocol(write_protocol(others, scratch.path() / "others").string()).name,
+  EXPECT_NE(load_protocol(write_protocol(others, scratch.path() / "others").path.string()).name,
             tuned.name);
   const auto settings = [](const Protocol& of, const char* task, const char* attention) {
     return write_fields(task_settings(of, task, attention));
@@ -200,10 +200,11 @@ TEST(TuneProtocol, ForgetsWhatAnEarlierSearchChose) {
   const auto cells =
       cells_of({{0.5, 0.1}, {0.3, 0.35}, {0.3, 0.3}}, {{8, kNever}, {kNever, kNever}, {4, 4}});
   TuneFile second = example(cells);
-  second.protocol = write_protocol(example(cells), scratch.path()).string();
+  second.protocol = write_protocol(example(cells), scratch.path()).path.string();
   second.chosen.front().point = second.points.back();
   fs::create_directories(scratch.path() / "second");
-  const Protocol tuned = load_protocol(write_protocol(second, scratch.path() / "second").string());
+  const Protocol tuned =
+      load_protocol(write_protocol(second, scratch.path() / "second").path.string());
   EXPECT_EQ(std::ranges::count_if(tuned.choices,
                                   [](const std::string& line) {
                                     return line.starts_with("nystrom on listops: optimizer.lr");
@@ -224,7 +225,7 @@ std::vector<std::string> tuned_lines(const std::string& before, const std::strin
   file.protocol = path.string();
   file.chosen.front().attention = attention;
   file.chosen.front().point = chosen;
-  return load_protocol(write_protocol(file, scratch.path()).string()).choices;
+  return load_protocol(write_protocol(file, scratch.path()).path.string()).choices;
 }
 
 TEST(TuneProtocol, MarksWhatAnotherSearchChoseInPart) {
@@ -237,6 +238,37 @@ TEST(TuneProtocol, MarksWhatAnotherSearchChoseInPart) {
   EXPECT_EQ(tuned_lines(lines[0], "nystrom", {"schedule.warmup=4"}).size(), 1u)
       << "nothing of it holds";
   EXPECT_EQ(tuned_lines(before, "linear", {"optimizer.lr=0.3"})[0], before);
+}
+
+// One line may say it of several attentions, or of several tasks.
+TEST(TuneProtocol, LeavesALineToTheOthersThatItIsOf) {
+  const std::string said = "optimizer.lr 0.0003; in the search all rates end alike";
+  auto lines = tuned_lines("nystrom, linear on listops: " + said, "nystrom", {"optimizer.lr=0.3"});
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0], "linear on listops: " + said);
+  lines = tuned_lines("nystrom on text, listops: " + said, "nystrom", {"optimizer.lr=0.3"});
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0], "nystrom on text: " + said);
+  const std::string other = "nystrom, linear on listops: mean pooling; as published";
+  EXPECT_EQ(tuned_lines(other, "nystrom", {"optimizer.lr=0.3"})[0], other);
+}
+
+// A suite goes on with the protocol's file, and its records name the protocol.
+TEST(TuneProtocol, IsNamedByItsValuesAndKeepsTheFileOfOthers) {
+  const Scratch scratch;
+  TuneFile file = example(cells_of({{0.5, 0.1}, {0.3, 0.3}, {0.2, 0.2}}, {{4, 4}, {4, 4}, {4, 4}}));
+  const TunedProtocol once = write_protocol(file, scratch.path());
+  const Protocol before = load_protocol(once.path.string());
+  EXPECT_TRUE(once.earlier.empty());
+  file.chosen.front().dev += 0.01;  // of more seeds
+  const TunedProtocol more = write_protocol(file, scratch.path());
+  EXPECT_EQ(load_protocol(more.path.string()).name, before.name);
+  EXPECT_TRUE(more.earlier.empty());
+  file.chosen.front().point = {"optimizer.lr=0.7"};
+  const TunedProtocol another = write_protocol(file, scratch.path());
+  EXPECT_NE(load_protocol(another.path.string()).name, before.name);
+  ASSERT_TRUE(fs::exists(another.earlier));
+  EXPECT_EQ(load_protocol(another.earlier.string()).name, before.name);
 }
 
 TEST(TuneProtocol, ForgetsWhatWasChosenForAnAttentionFromAFile) {
@@ -258,7 +290,7 @@ TEST(TuneProtocol, SaysHowManyPointsWereScored) {
   }
   file.chosen = choose(scores_of(file));
   const std::string line =
-      load_protocol(write_protocol(file, scratch.path()).string()).choices.back();
+      load_protocol(write_protocol(file, scratch.path()).path.string()).choices.back();
   EXPECT_NE(line.find(" of 3 points (1 of them diverged); points differ in training.steps: "),
             line.npos)
       << line;
@@ -270,7 +302,7 @@ TEST(TuneProtocol, SaysWhereSeveralPointsAreEqual) {
       example(cells_of({{0.3, 0.2}, {0.1, 0.1}, {0.2, 0.3}}, {{4, 4}, {4, 4}, {4, 4}}));
   EXPECT_EQ(equal_points(file, file.chosen.front()), 2);
   const std::string line =
-      load_protocol(write_protocol(file, scratch.path()).string()).choices.back();
+      load_protocol(write_protocol(file, scratch.path()).path.string()).choices.back();
   EXPECT_NE(line.find(", the first of 2 that are equal and the highest of 3 points, "), line.npos)
       << line;
 }
@@ -279,7 +311,7 @@ TEST(TuneProtocol, HasAnEntryForAnAttentionFromAFile) {
   const Scratch scratch;
   TuneFile file = example(cells_of({{0.5, 0.1}, {0.3, 0.3}, {0.2, 0.2}}, {{4, 4}, {4, 4}, {4, 4}}));
   file.chosen.front().attention = "python:my.py:Softplus[beta=2]";
-  const Protocol tuned = load_protocol(write_protocol(file, scratch.path()).string());
+  const Protocol tuned = load_protocol(write_protocol(file, scratch.path()).path.string());
   EXPECT_EQ(task_settings(tuned, "listops", "python:my.py:Softplus").optimizer.lr, 0.1);
   EXPECT_EQ(task_settings(tuned, "listops", "nystrom").optimizer.lr, 1e-4);
   EXPECT_EQ(tuned.choices.back(),
@@ -308,7 +340,7 @@ TEST(TuneProtocol, SaysOfTheOtherTasksAloneThatNothingIsTuned) {
     file.task = task;
     const fs::path out = scratch.path() / task;
     fs::create_directories(out);
-    file.protocol = write_protocol(file, out).string();
+    file.protocol = write_protocol(file, out).path.string();
     if (left.empty()) {
       EXPECT_EQ(untuned(), std::vector<std::string>{}) << task;
     } else {

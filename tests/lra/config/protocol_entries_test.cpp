@@ -99,6 +99,8 @@ TEST_F(ProtocolEntriesTest, MakeTheConfigurationOfARun) {
   EXPECT_EQ(config({}).by_attention, std::vector<std::string>{"optimizer.lr"});
   EXPECT_EQ(config({"optimizer.lr=0.5"}).settings.optimizer.lr, 0.5);
   EXPECT_EQ(config({"optimizer.lr=0.5"}).overridden, std::vector<std::string>{"optimizer.lr"});
+  EXPECT_EQ(config({"optimizer.lr=0.02"}).overridden, std::vector<std::string>{"optimizer.lr"})
+      << "one value for all attentions is not what the protocol gives this one";
 
   const Protocol tuned = with_settings(load_protocol("lra-strict"), "listops", attention,
                                        {"optimizer.lr=0.04", "schedule.warmup=7"});

@@ -86,6 +86,27 @@ TEST(Standings, SeedsAreTestedByWelch) {
   EXPECT_NEAR(far.difference.value(), -10, 1e-12);
 }
 
+// One lucky seed takes no test from attentions of several.
+TEST(Standings, ASingleSeedBesideSeveralIsNotTheBest) {
+  std::vector<Result> results = {seeded_run("lucky", 450)};
+  for (uint64_t seed = 0; seed < 3; ++seed) {
+    const auto more = static_cast<int64_t>(4 * seed);
+    results.push_back(seeded_run("steady", 400 + more, 0, seed));
+    results.push_back(seeded_run("far", 300 + more, 0, seed));
+  }
+  const auto all = standings_of(results);
+  EXPECT_EQ(of(all, "steady").place, Place::best);
+  EXPECT_EQ(of(all, "far").place, Place::below);
+  EXPECT_EQ(of(all, "lucky").text(), "not tested: one seed against several");
+  EXPECT_GT(of(all, "lucky").difference.value(), 0);
+  const Table table = accuracy_tables(results).at(0);
+  ASSERT_EQ(table.bold.size(), 1u);
+  EXPECT_TRUE(table.rows[table.bold.begin()->first][0].starts_with("steady")) << to_text(table);
+  // Where the other learned nothing it stands alone.
+  results = {seeded_run("lucky", 450), seeded_run("low", 100, 0, 0), seeded_run("low", 101, 0, 1)};
+  EXPECT_EQ(of(standings_of(results), "lucky").place, Place::best);
+}
+
 // Three seeds a side that agree to 0.1 points, two points apart, on a test set of 200.
 TEST(Standings, SeedsShareTheSamplingOfTheirTestSet) {
   const auto seeds_of = [](int64_t count, int64_t best, int64_t near) {

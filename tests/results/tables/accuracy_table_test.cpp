@@ -393,6 +393,10 @@ TEST(AccuracyTable, WhatABudgetSetsByTaskIsOneRecipe) {
   own.budget = {};
   results.push_back(own);
   EXPECT_EQ(accuracy_tables(results).size(), 1u);
+  // Also where the protocol gives other attentions values of their own of what the budget sets.
+  std::vector<Result> by_attention = results;
+  for (Result& r : by_attention) r.config["by_attention"] = {"training.steps", "training.batch"};
+  EXPECT_EQ(accuracy_tables(by_attention).size(), 1u);
   // Another budget of that name, or another setting over it, is another recipe.
   results.back() = cell_of_quick("own", "listops", 600);
   results.back().budget.tasks = "{\"text\":{}}";
