@@ -59,11 +59,18 @@ std::vector<Folder> prepared_folders(const fs::path& path) {
   if (!fs::is_directory(top)) throw Error("there is no folder " + path.string());
   if (is_prepared(top)) return {{top.parent_path(), top.filename().string()}};
   std::vector<Folder> folders;
+  std::vector<std::string> others;  // of another name than their task, as a copy that was kept
   for (const fs::directory_entry& entry : fs::directory_iterator(top)) {
     const std::string name = entry.path().filename().string();
-    // A leading dot: a preparation that runs now or was killed.
-    if (!name.starts_with('.') && is_prepared(entry.path())) folders.push_back({path, name});
+    if (name.starts_with('.')) continue;  // a preparation that runs now or was killed
+    try {
+      if (is_prepared(entry.path())) folders.push_back({path, name});
+    } catch (const Error& error) {
+      others.emplace_back(error.what());
+    }
   }
+  if (folders.empty() && !others.empty()) throw Error(others.front());
+  for (const std::string& other : others) host::say("passed over: " + other);
   if (folders.empty()) {
     throw Error("no prepared data in " + path.string() +
                 "; make it with: lra data prepare TASK --out " + shell_word(path.string()) +
@@ -159,6 +166,7 @@ void show_samples(const fs::path& path, const std::string& split_name, int64_t c
   for (const auto& [directory, name] : prepared_folders(path)) {
     const PreparedData data = open_data(directory, name, /*check_hashes=*/false);
     const Split& split = data.split(split_name);
+    data.check_hash(split_name);
     fmt::print("{} {}: {} samples{}\n  source {}\n", name, split_name, split.size(),
                data.manifest().synthetic ? " (synthetic)" : "", printable(data.manifest().source));
     print_explanation(data.manifest());
@@ -189,6 +197,7 @@ void draw_samples(const fs::path& path, const std::string& split_name, int64_t c
     }
     throw UsageError("--png draws the images of " + images + "; " + name + " has none");
   }
+  data.check_hash(split_name);
   const Image sheet = contact_sheet(data.split(split_name), count);
   write_file(file, write_png(sheet));
   fmt::print("{}: the first {} images of {} {}, labels below\n", printable(file.string()),

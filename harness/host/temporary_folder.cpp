@@ -14,10 +14,11 @@
 namespace lra::host {
 
 std::filesystem::path temporary_place() {
+  const char* const named = std::getenv("TMPDIR");
+  if (named != nullptr && *named == '\0') return "/tmp";  // as where it is not set
   std::error_code none;
   std::filesystem::path place = std::filesystem::temp_directory_path(none);
   if (!none) return place;
-  const char* const named = std::getenv("TMPDIR");
   throw Error(
       fmt::format("TMPDIR is {}, which is no folder that can be used ({}); name one that is",
                   named == nullptr ? "not set, and so /tmp" : named, none.message()));

@@ -39,6 +39,7 @@ struct Data {
         data(open_data(folder, name, /*check_hashes=*/false, reading_of(brackets))),
         split(data.split(split_name)) {
     refuse_position_labels(task);
+    data.check_hash(split_name);
   }
 
   int64_t valid(int64_t index) const {

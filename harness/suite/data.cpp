@@ -215,6 +215,7 @@ bool prepare_data(const std::string& name, PrepareOptions options) {
   const PreparationLock lock(options.out, name);
   const bool existed = fs::exists(options.out / name / "manifest.json");
   if (!existed) check_place(fs::absolute(options.out) / name);
+  check_in_the_way(options.out, name);  // before the work, not after it
   std::optional<host::Progress> progress;
   std::string current;
   options.progress = [&](int64_t done, int64_t total, const std::string& what) {

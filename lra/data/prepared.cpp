@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void check_hash(const fs::path& path, const std::string& expected) {
+void check_hash_of(const fs::path& path, const std::string& expected) {
   const std::string found = sha256_file(path);
   if (found != expected) {
     throw Error(path.string() + " has SHA-256 " + found + ", but its manifest says " +
@@ -54,16 +54,12 @@ std::string source_of(const std::string& name) {
 bool holds_data(const fs::path& directory, const Manifest& manifest,
                 std::initializer_list<const char*> aside) {
   const fs::path folder = directory / manifest.task;
-  if (!fs::exists(folder)) return false;
-  if (!fs::is_directory(folder)) refuse(folder, "is in the way: it is no folder");
-  if (!fs::exists(folder / "manifest.json")) {
-    if (fs::is_empty(folder)) return false;
-    refuse(folder, "exists and holds no prepared data");
-  }
+  check_in_the_way(directory, manifest.task);
+  if (!fs::exists(folder / "manifest.json")) return false;
   const Manifest there = Manifest::read(folder / "manifest.json");
   const std::string differs = difference(there.to_json(), manifest.to_json(), aside);
   if (!differs.empty()) refuse(folder, "already holds other data: " + differs);
-  for (const auto& [name, file] : there.splits) check_hash(folder / file.name, file.sha256);
+  for (const auto& [name, file] : there.splits) check_hash_of(folder / file.name, file.sha256);
   return true;
 }
 
@@ -86,8 +82,9 @@ std::string folder_above(const fs::path& directory, const std::string& task) {
 }
 
 PreparedData::PreparedData(const fs::path& directory, const std::string& task, bool check_hashes,
-                           OpenedSplits opened) {
-  const fs::path folder = directory / task;
+                           OpenedSplits opened)
+    : folder_(directory / task) {
+  const fs::path& folder = folder_;
   if (!fs::exists(folder / "manifest.json")) {
     if (const std::string above = folder_above(directory, task); !above.empty()) throw Error(above);
     const std::string source = source_of(task);
@@ -103,7 +100,7 @@ PreparedData::PreparedData(const fs::path& directory, const std::string& task, b
   for (const auto& [name, file] : manifest_.splits) {
     if (opened == OpenedSplits::all_but_test && name == "test") continue;
     const fs::path path = folder / file.name;
-    if (check_hashes) check_hash(path, file.sha256);
+    if (check_hashes) check_hash_of(path, file.sha256);
     const Split split(path, manifest_.inputs, manifest_.classes, manifest_.vocabulary);
     if (split.size() != file.count) {
       throw Error(path.string() + " holds " + std::to_string(split.size()) +
@@ -129,11 +126,24 @@ const Split& PreparedData::split(const std::string& name) const {
   throw unknown_name("split", name, {std::begin(kSplits), std::end(kSplits)});
 }
 
+void PreparedData::check_hash(const std::string& name) const {
+  const auto it = manifest_.splits.find(name);
+  if (it != manifest_.splits.end()) check_hash_of(folder_ / it->second.name, it->second.sha256);
+}
+
 void PreparedData::read_by(const IdMap& map) {
   for (auto& [name, split] : splits_) split = split.mapped(map.ids);
   manifest_.vocabulary = map.vocabulary;
   manifest_.reading = map.name;
   manifest_.source += ", " + map.name;
+}
+
+void check_in_the_way(const fs::path& directory, const std::string& task) {
+  const fs::path folder = directory / task;
+  if (!fs::exists(folder)) return;
+  if (!fs::is_directory(folder)) refuse(folder, "is in the way: it is no folder");
+  if (!fs::exists(folder / "manifest.json") && !fs::is_empty(folder))
+    refuse(folder, "exists and holds no prepared data");
 }
 
 bool already_prepared(const fs::path& directory, const Manifest& manifest) {

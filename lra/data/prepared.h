@@ -25,13 +25,19 @@ class PreparedData {
   const Manifest& manifest() const { return manifest_; }
   /// Throws UsageError for another name, Error where that split was not opened.
   const Split& split(const std::string& name) const;
+  /// Compares the file of a split with the manifest; throws Error where it was changed or damaged.
+  void check_hash(const std::string& split) const;
   /// From here on samples, manifest and fingerprint are those of this reading.
   void read_by(const IdMap& map);
 
  private:
+  std::filesystem::path folder_;
   Manifest manifest_;
   std::map<std::string, Split> splits_;
 };
+
+/// Throws Error where DIR/<task> is there, not empty, and holds no prepared data.
+void check_in_the_way(const std::filesystem::path& directory, const std::string& task);
 
 /// True where DIR/<task> holds the data that `manifest` (its splits aside) describes, all hashes
 /// checked; false where there is nothing; throws Error that names the difference where it holds

@@ -121,6 +121,28 @@ class Data(unittest.TestCase):
                 for part, expected in zip(*batches, strict=True):
                     self.assertTrue(torch.equal(part, expected))
 
+    def test_damaged_data_and_renamed_folders_are_named(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        program(
+            *("data", "prepare", "listops", "--out", folder.name, "--train", "4", "--dev", "4"),
+            *("--test", "4", "--min-length", "10", "--max-length", "60"),
+        )
+        listops = os.path.join(folder.name, "listops")
+        file = os.path.join(listops, "dev.safetensors")
+        with open(file, "r+b") as split:
+            split.seek(-1, os.SEEK_END)
+            last = split.read(1)[0]
+            split.seek(-1, os.SEEK_END)
+            split.write(bytes([last ^ 1]))
+        self.assertEqual(len(lra.dataset(listops, "train")), 4)
+        with self.assertRaisesRegex(lra.Error, "dev.safetensors has SHA-256 .* damaged"):
+            lra.dataset(listops, "dev")
+        other = os.path.join(folder.name, "mine")
+        os.rename(listops, other)
+        with self.assertRaisesRegex(lra.Error, "mine holds the data of task listops: rename it"):
+            lra.dataset(other)
+
     def test_images(self):
         images = lra.generate("pathfinder", 4, seed=1, resolution=32)
         self.assertEqual(len(images[0][0]), 1024)

@@ -35,6 +35,17 @@ def _no_data(folder: str) -> str:
     return f"{folder} holds no prepared data; lra data prepare TASK --out {folder} makes {made}"
 
 
+def _check_name(folder: str) -> None:
+    """Refuses a folder of prepared data that is not named by its task."""
+    with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
+        try:
+            task = json.load(file)["task"]
+        except (ValueError, TypeError, KeyError):
+            return  # what is wrong with it is said otherwise
+    if task != os.path.basename(folder):
+        raise _lra.Error(f"{folder} holds the data of task {task}: rename it to {task}")
+
+
 class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
     """A split of prepared data, mapped into memory.
 
@@ -47,7 +58,8 @@ class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
     is hidden: "length" (what stands behind a sample), "nonzero" (every id 0) or "none". cut: tokens
     that collate() keeps of a sample before it pads, 0: length. brackets: of ListOps, "keep" or
     "drop", by which ids are renumbered. Raises lra.UsageError on another mask or other brackets, on
-    brackets dropped of a task without them, and on a task whose labels stand at positions (mqar).
+    brackets dropped of a task without them, and on a task whose labels stand at positions (mqar);
+    lra.Error where the split is not what was prepared, by its SHA-256.
     """
 
     def __init__(
@@ -73,6 +85,7 @@ class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
         except _lra.UsageError:
             if not os.path.exists(os.path.join(self.folder, "manifest.json")):
                 raise _lra.Error(_no_data(self.folder)) from None
+            _check_name(self.folder)
             raise
         self.manifest: dict[str, Any] = json.loads(self._data.manifest())
         self.classes: int = self.manifest["classes"]

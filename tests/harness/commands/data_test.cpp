@@ -200,6 +200,24 @@ TEST_F(DataCommand, ARenamedFolderIsNamed) {
                 dir_ + "/mine holds the data of task listops: rename it to listops");
 }
 
+TEST_F(DataCommand, ACopyThatWasKeptIsPassedOver) {
+  prepare();
+  fs::copy(fs::path(dir_) / "listops", fs::path(dir_) / "listops-old");
+  const ProgramResult result = lra_data({"verify", dir_});
+  expect_text(result, 0, "listops: train 40, dev 10, test 10");
+  expect_text(result, 0, "passed over: " + dir_ + "/listops-old holds the data of task listops");
+}
+
+TEST_F(DataCommand, ShowReadsNoDamagedSplit) {
+  prepare();
+  const fs::path dev = fs::path(dir_) / "listops" / "dev.safetensors";
+  std::string bytes = read_file(dev);
+  bytes.back() ^= 1;
+  write_file(dev, bytes);
+  expect_text(lra_data({"show", dir_, "--split", "train"}), 0, "listops train: 40 samples");
+  expect_text(lra_data({"show", dir_, "--split", "dev"}), 1, dev.string() + " has SHA-256 ");
+}
+
 TEST_F(DataCommand, OutByWayOfAMissingFolder) {
   const std::string by = (scratch_.path() / "new" / ".." / "data").string();
   expect_text(
@@ -216,6 +234,11 @@ TEST_F(DataCommand, NothingIsMadeForThePlaceOfALink) {
   fs::create_directory_symlink(scratch_.path() / "big", fs::path(dir_) / "pathx");
   expect_text(lra_data({"prepare", "pathx", "--out", dir_}), 1,
               "cannot write " + dir_ + "/pathx: it is a symbolic link");
+  fs::remove(fs::path(dir_) / "pathx");
+  fs::create_directory(fs::path(dir_) / "pathx");
+  write_file(fs::path(dir_) / "pathx" / "notes.txt", "x");
+  expect_text(lra_data({"prepare", "pathx", "--out", dir_}), 1,
+              dir_ + "/pathx exists and holds no prepared data");
 }
 
 TEST_F(DataCommand, OtherDataInTheWay) {
