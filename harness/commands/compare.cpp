@@ -12,7 +12,7 @@
 #include "results/analysis/compare_runs.h"
 #include "results/print/terminal.h"
 #include "results/records/json_line.h"
-#include "results/records/run_folder.h"
+#include "results/records/file_names.h"
 #include "results/report/report.h"
 #include "results/store/store.h"
 #include "results/tables/comparison_table.h"

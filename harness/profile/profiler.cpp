@@ -15,7 +15,7 @@
 #include "harness/host/signals.h"
 #include "harness/measure/gpu_clocks.h"
 #include "harness/measure/machine_watch.h"
-#include "lra/model/layer.h"
+#include "lra/model/layer_flops.h"
 #include "lra/model/model.h"
 
 namespace lra::profile {

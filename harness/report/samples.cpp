@@ -10,7 +10,7 @@
 #include "attention_variants/base/files.h"
 #include "lra/data/task.h"
 #include "lra/formats/image_files.h"
-#include "results/records/run_folder.h"
+#include "results/records/file_names.h"
 
 namespace lra {
 namespace {

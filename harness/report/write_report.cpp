@@ -19,7 +19,7 @@
 #include "harness/report/report_files.h"
 #include "harness/report/samples.h"
 #include "results/records/event_file.h"
-#include "results/records/run_folder.h"
+#include "results/records/file_names.h"
 #include "results/report/html_report.h"
 #include "results/report/report.h"
 

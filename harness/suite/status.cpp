@@ -14,7 +14,7 @@
 #include "harness/suite/suite_file.h"
 #include "harness/training/run_folder.h"
 #include "results/print/terminal.h"
-#include "results/records/run_folder.h"
+#include "results/records/file_names.h"
 
 namespace lra::suite {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "attention_variants/base/fields.h"
-#include "results/records/run_folder.h"
+#include "results/records/file_names.h"
 
 namespace lra::suite {
 

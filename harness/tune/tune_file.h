@@ -9,7 +9,7 @@
 
 #include "attention_variants/base/fields.h"
 #include "harness/tune/grid.h"
-#include "results/records/run_folder.h"
+#include "results/records/file_names.h"
 #include "results/records/status.h"
 #include "results/statistics/interval.h"
 

@@ -6,7 +6,7 @@
 #include "attention_variants/registry.h"
 #include "lra/model/blocks/rows.h"
 #include "lra/model/classifier.h"
-#include "lra/model/layer.h"
+#include "lra/model/layer_flops.h"
 #include "lra/model/pooling.h"
 
 namespace lra {

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <set>
 
-#include "results/records/run_folder.h"
+#include "results/records/file_names.h"
 
 namespace lra {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "results/plots/plots.h"
 #include "results/print/html.h"
-#include "results/records/run_folder.h"
+#include "results/records/file_names.h"
 #include "results/report/report.h"
 #include "results/store/store.h"
 

@@ -6,7 +6,7 @@
 
 #include "attention_variants/base/json_fault.h"
 #include "results/records/json_line.h"
-#include "results/records/run_folder.h"
+#include "results/records/file_names.h"
 
 namespace lra {
 namespace {

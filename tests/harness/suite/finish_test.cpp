@@ -5,7 +5,7 @@
 
 #include "harness/host/runtime.h"
 #include "harness/report/write_report.h"
-#include "results/records/run_folder.h"
+#include "results/records/file_names.h"
 #include "results/store/store.h"
 #include "tests/harness/suite/fixture.h"
 

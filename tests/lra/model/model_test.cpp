@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "lra/model/layer.h"
+#include "lra/model/layer_flops.h"
 #include "tests/lra/model/toy_model.h"
 
 namespace lra {

@@ -9,7 +9,7 @@
 #include <limits>
 
 #include "attention_variants/base/files.h"
-#include "results/records/run_folder.h"
+#include "results/records/file_names.h"
 #include "tests/results/examples.h"
 #include "tests/support/scratch.h"
 

@@ -1,4 +1,4 @@
-#include "lra/model/layer.h"
+#include "lra/model/layer_flops.h"
 
 #include "attention_variants/projected_attention.h"
 
