@@ -18,7 +18,7 @@ struct FeedForwardWeights {
   Gelu gelu = Gelu::exact;
 };
 
-struct DroppedRows {
+struct DroppedRowsShape {
   double dropout = 0;
   bool same_type = true;  // of what is added up
   Gelu gelu = Gelu::exact;
@@ -27,7 +27,7 @@ struct DroppedRows {
 
 struct FeedForwardCall {
   using Result = torch::Tensor;
-  using Shape = DroppedRows;
+  using Shape = DroppedRowsShape;
   torch::Tensor x;
   FeedForwardWeights weights;
   double dropout = 0;
@@ -43,7 +43,7 @@ torch::Tensor feed_forward(Kernels asked, const torch::Tensor& x, const FeedForw
 
 struct AddProjectedCall {
   using Result = torch::Tensor;
-  using Shape = DroppedRows;
+  using Shape = DroppedRowsShape;
   torch::Tensor x, y;
   LinearWeights layer;
   double dropout = 0;
@@ -59,7 +59,7 @@ torch::Tensor add_projected(Kernels asked, const torch::Tensor& x, const torch::
 
 struct AddDroppedOutCall {
   using Result = torch::Tensor;
-  using Shape = DroppedRows;
+  using Shape = DroppedRowsShape;
   torch::Tensor x, y;
   double dropout = 0;
   bool training = false;

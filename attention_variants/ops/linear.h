@@ -28,13 +28,13 @@ struct LinearRows {
 };
 
 /// Rows that operators over rows are asked for.
-struct AnyRows {
+struct AnyRowsShape {
   int64_t normed_width = 0;  // of those that are normalised; 0: none are
 };
 
 struct LinearCall {
   using Result = LinearRows;
-  using Shape = AnyRows;
+  using Shape = AnyRowsShape;
   torch::Tensor x;
   std::optional<RowNorm> norm;
   std::vector<LinearWeights> layers;
@@ -52,7 +52,7 @@ LinearRows linear(Kernels asked, const torch::Tensor& x, const RowNorm* norm,
 
 struct MaskedLinearCall {
   using Result = torch::Tensor;
-  using Shape = AnyRows;
+  using Shape = AnyRowsShape;
   torch::Tensor x;
   LinearWeights layer;
   torch::Tensor mask;

@@ -117,7 +117,7 @@ namespace lra {
 void register_teams() {
   using ops::cpu::Pass, ops::cpu::TeamOperator;
   const std::vector<TeamOperator> operators = {
-      {"nystrom", ops::cpu::kTile, {Pass::forward, Pass::backward}, ops::cpu::nystrom_work},
+      {"nystrom", ops::cpu::kTile, {Pass::forward, Pass::backward}, ops::cpu::landmark_work},
       {"linear", ops::cpu::kFeatureTile, {Pass::forward, Pass::backward}, ops::cpu::linear_work},
       {"softmax", ops::cpu::kLeastKeys, {Pass::backward}, ops::cpu::softmax_work},
       {"band", ops::cpu::kBandTile, {Pass::forward, Pass::backward}, ops::cpu::band_work},

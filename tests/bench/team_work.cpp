@@ -37,35 +37,35 @@ SparsityPattern band(int64_t length) {
 
 }  // namespace
 
-TeamWork nystrom_work(int64_t length, int64_t parts, Pass pass) {
-  const NystromShape shape{.length = length,
-                           .landmarks = kLandmarks,
-                           .depth = kDepth,
-                           .iterations = kIterations,
-                           .kernel = kTaps};
+TeamWork landmark_work(int64_t length, int64_t parts, Pass pass) {
+  const LandmarkHeadShape shape{.length = length,
+                                .landmarks = kLandmarks,
+                                .depth = kDepth,
+                                .iterations = kIterations,
+                                .kernel = kTaps};
   const HeadRows rows(length);
   const torch::Tensor taps = torch::randn({2, kTaps});
-  Memory saving(bytes_of<NystromSaved>(shape));
-  const NystromSaved saved(shape, saving.arena());
-  const NystromInputs in{.q = rows[0],
-                         .k = rows[1],
-                         .v = rows[2],
-                         .mask = rows.tokens(),
-                         .conv_weight = taps.const_data_ptr<float>()};
+  Memory saving(bytes_of<LandmarkHeadSaved>(shape));
+  const LandmarkHeadSaved saved(shape, saving.arena());
+  const LandmarkHeadInputs in{.q = rows[0],
+                              .k = rows[1],
+                              .v = rows[2],
+                              .mask = rows.tokens(),
+                              .conv_weight = taps.const_data_ptr<float>()};
   if (pass == Pass::forward) {
-    return {.bytes = {.head = bytes_of<NystromScratch>(shape, InnerPadding::no, parts),
-                      .part = bytes_of<NystromPartScratch>(shape)},
+    return {.bytes = {.head = bytes_of<LandmarkHeadScratch>(shape, InnerPadding::no, parts),
+                      .part = bytes_of<LandmarkHeadPartScratch>(shape)},
             .pass =
                 [=](Arena& arena, const Team& team) {
                   landmark_attention_forward(shape, in, rows[3], saved, arena, team);
                 },
             .kept = {taps, saving.tensor()}};
   }
-  Memory memory(bytes_of<NystromScratch>(shape, InnerPadding::no, 1) +
-                bytes_of<NystromPartScratch>(shape));
+  Memory memory(bytes_of<LandmarkHeadScratch>(shape, InnerPadding::no, 1) +
+                bytes_of<LandmarkHeadPartScratch>(shape));
   landmark_attention_forward(shape, in, rows[3], saved, memory.arena(), Team(memory.arena()));
-  return {.bytes = {.head = bytes_of<NystromBackwardScratch>(shape, InnerPadding::no, parts),
-                    .part = bytes_of<NystromBackwardPartScratch>(shape)},
+  return {.bytes = {.head = bytes_of<LandmarkHeadBackwardScratch>(shape, InnerPadding::no, parts),
+                    .part = bytes_of<LandmarkHeadBackwardPartScratch>(shape)},
           .pass =
               [=](Arena& arena, const Team& team) {
                 landmark_attention_backward(shape, in, saved, rows[4],
@@ -79,29 +79,29 @@ TeamWork nystrom_work(int64_t length, int64_t parts, Pass pass) {
 }
 
 TeamWork linear_work(int64_t length, int64_t parts, Pass pass) {
-  const FeatureShape shape{.length = length, .depth = kDepth, .width = kDepth, .offset = 1};
+  const LinearHeadShape shape{.length = length, .depth = kDepth, .width = kDepth, .offset = 1};
   const HeadRows rows(length);
   const torch::Tensor sums = torch::empty({shape.sums() + 1 + length}),
                       where = torch::empty({2}, torch::kInt64);
   float* const first = sums.mutable_data_ptr<float>();
-  const FeatureInputs in{.q = rows[0], .k = rows[1], .v = rows[2], .mask = rows.tokens()};
-  const FeatureState state{.sums = first,
-                           .largest = first + shape.sums(),
-                           .where = where.mutable_data_ptr<int64_t>(),
-                           .denominators = first + shape.sums() + 1};
+  const LinearHeadInputs in{.q = rows[0], .k = rows[1], .v = rows[2], .mask = rows.tokens()};
+  const LinearHeadState state{.sums = first,
+                              .largest = first + shape.sums(),
+                              .where = where.mutable_data_ptr<int64_t>(),
+                              .denominators = first + shape.sums() + 1};
   if (pass == Pass::forward) {
-    return {.bytes = {.head = bytes_of<FeatureScratch>(shape, parts),
-                      .part = bytes_of<FeaturePartScratch>(shape)},
+    return {.bytes = {.head = bytes_of<LinearHeadScratch>(shape, parts),
+                      .part = bytes_of<LinearHeadPartScratch>(shape)},
             .pass =
                 [=](Arena& arena, const Team& team) {
                   linear_attention_forward(shape, in, rows[3], state, arena, team);
                 },
             .kept = {sums, where}};
   }
-  Memory memory(bytes_of<FeatureScratch>(shape, 1) + bytes_of<FeaturePartScratch>(shape));
+  Memory memory(bytes_of<LinearHeadScratch>(shape, 1) + bytes_of<LinearHeadPartScratch>(shape));
   linear_attention_forward(shape, in, rows[3], state, memory.arena(), Team(memory.arena()));
-  return {.bytes = {.head = bytes_of<FeatureBackwardScratch>(shape, parts),
-                    .part = bytes_of<FeatureBackwardPartScratch>(shape)},
+  return {.bytes = {.head = bytes_of<LinearHeadBackwardScratch>(shape, parts),
+                    .part = bytes_of<LinearHeadBackwardPartScratch>(shape)},
           .pass =
               [=](Arena& arena, const Team& team) {
                 linear_attention_backward(shape, in, rows[3], state, rows[4],
@@ -130,22 +130,23 @@ TeamWork softmax_work(int64_t length, int64_t parts, Pass) {
 }
 
 TeamWork band_work(int64_t length, int64_t, Pass pass) {
-  const PatternShape shape{.length = length, .depth = kDepth, .values = kDepth, .scale = 0.18F};
+  const BlockSparseHeadShape shape{
+      .length = length, .depth = kDepth, .values = kDepth, .scale = 0.18F};
   const SparsityPattern pattern = band(length);
   const PatternSizes sizes(pattern);
   const HeadRows rows(length);
   const torch::Tensor kept = torch::empty({1, 2, length});
-  const PatternInputs in{.q = rows[0], .k = rows[1], .v = rows[2], .mask = rows.tokens()};
+  const BlockSparseHeadInputs in{.q = rows[0], .k = rows[1], .v = rows[2], .mask = rows.tokens()};
   const auto forward = [=](const Team& team) {
     block_sparse_forward(shape, pattern, in, rows[3], softmax_stats(kept, 0), team);
   };
-  const int64_t part = bytes_of<PatternScratch>(shape, sizes);
+  const int64_t part = bytes_of<BlockSparseHeadScratch>(shape, sizes);
   if (pass == Pass::forward)
     return {.bytes = {.part = part}, .pass = [=](Arena&, const Team& team) { forward(team); }};
   Memory memory(part);
   forward(Team(memory.arena()));
-  return {.bytes = {.head = bytes_of<PatternTurns>(pattern),
-                    .part = bytes_of<PatternBackwardScratch>(shape, sizes)},
+  return {.bytes = {.head = bytes_of<BlockSparseHeadTurns>(pattern),
+                    .part = bytes_of<BlockSparseHeadBackwardScratch>(shape, sizes)},
           .pass = [=](Arena& arena, const Team& team) {
             block_sparse_backward(shape, pattern, in, rows[3], softmax_stats(kept, 0), rows[4],
                                   {.q = rows[5], .k = rows[6], .v = rows[7]}, arena, team);

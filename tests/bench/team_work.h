@@ -31,7 +31,7 @@ struct TeamWork {
 };
 
 /// On a team of so many parts.
-TeamWork nystrom_work(int64_t length, int64_t parts, Pass pass);
+TeamWork landmark_work(int64_t length, int64_t parts, Pass pass);
 TeamWork linear_work(int64_t length, int64_t parts, Pass pass);
 /// Backward alone: forward, tiles of queries are items of their own.
 TeamWork softmax_work(int64_t length, int64_t parts, Pass pass);

@@ -10,7 +10,7 @@
 namespace lra::ops::cpu {
 namespace {
 
-PatternShape shape_of(int64_t length, int64_t head_dim) {
+BlockSparseHeadShape shape_of(int64_t length, int64_t head_dim) {
   return {.length = length,
           .depth = head_dim,
           .values = head_dim,
@@ -18,14 +18,15 @@ PatternShape shape_of(int64_t length, int64_t head_dim) {
 }
 
 // Of the pattern that takes most.
-HeadScratch scratch_of(const PatternShape& shape, const Patterns& patterns, Pass pass) {
+HeadScratch scratch_of(const BlockSparseHeadShape& shape, const Patterns& patterns, Pass pass) {
   HeadScratch most;
   for (const SparsityPattern& pattern : patterns) {
     const PatternSizes sizes(pattern);
-    most.part =
-        std::max(most.part, pass == Pass::forward ? bytes_of<PatternScratch>(shape, sizes)
-                                                  : bytes_of<PatternBackwardScratch>(shape, sizes));
-    if (pass == Pass::backward) most.head = std::max(most.head, bytes_of<PatternTurns>(pattern));
+    most.part = std::max(most.part, pass == Pass::forward
+                                        ? bytes_of<BlockSparseHeadScratch>(shape, sizes)
+                                        : bytes_of<BlockSparseHeadBackwardScratch>(shape, sizes));
+    if (pass == Pass::backward)
+      most.head = std::max(most.head, bytes_of<BlockSparseHeadTurns>(pattern));
   }
   return most;
 }
@@ -75,7 +76,7 @@ class BlockSparseOp : public HeadOp {
   }
 
  private:
-  PatternInputs inputs(int64_t item, Arena& arena) const {
+  BlockSparseHeadInputs inputs(int64_t item, Arena& arena) const {
     return {.q = input(0, item, arena),
             .k = input(1, item, arena),
             .v = input(2, item, arena),
@@ -88,7 +89,7 @@ class BlockSparseOp : public HeadOp {
 
   SoftmaxStats stats(int64_t item) const { return softmax_stats(tensors_.state[0], item); }
 
-  const PatternShape shape_;
+  const BlockSparseHeadShape shape_;
   const Patterns& patterns_;
 };
 
@@ -103,7 +104,7 @@ torch::Tensor run(const BlockSparseCall& call) {
 
 int64_t bytes(const BlockSparseShape& given) {
   const int64_t items = given.batch * given.heads;
-  const PatternShape shape = shape_of(given.length, given.head_dim);
+  const BlockSparseHeadShape shape = shape_of(given.length, given.head_dim);
   const Patterns patterns = given.patterns();
   return items * given.length * (given.head_dim + 2) * static_cast<int64_t>(sizeof(float)) +
          scratch_bytes(items, parts_of(items, patterns),

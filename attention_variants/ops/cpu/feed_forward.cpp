@@ -173,7 +173,7 @@ class FeedForward : public torch::autograd::Function<FeedForward> {
 
 }  // namespace
 
-bool takes(const Place& place, const DroppedRows& shape) {
+bool takes(const Place& place, const DroppedRowsShape& shape) {
   return is_cpu_float(place) && shape.dropout < 1 && shape.gelu == Gelu::exact;
 }
 

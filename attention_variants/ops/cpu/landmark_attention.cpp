@@ -15,14 +15,14 @@ namespace {
 
 // Of a forward pass that no backward pass follows.
 struct ForwardAlone {
-  ForwardAlone(const NystromShape& shape, InnerPadding holes, int64_t parts, Arena& arena)
+  ForwardAlone(const LandmarkHeadShape& shape, InnerPadding holes, int64_t parts, Arena& arena)
       : saved(shape, arena), scratch(shape, holes, parts, arena) {}
-  NystromSaved saved;
-  NystromScratch scratch;
+  LandmarkHeadSaved saved;
+  LandmarkHeadScratch scratch;
 };
 
-NystromShape nystrom_shape(int64_t length, int64_t depth, int64_t kernel,
-                           const LandmarkOptions& options) {
+LandmarkHeadShape landmark_head_shape(int64_t length, int64_t depth, int64_t kernel,
+                                      const LandmarkOptions& options) {
   return {.length = length,
           .landmarks = options.landmarks,
           .depth = depth,
@@ -47,8 +47,8 @@ class LandmarkOp : public HeadOp {
 
   LandmarkOp(const HeadTensors& tensors, const Options& options)
       : HeadOp(tensors),
-        shape_(nystrom_shape(tensors.in[0].size(2), tensors.in[0].size(3), tensors.in[4].size(1),
-                             options)),
+        shape_(landmark_head_shape(tensors.in[0].size(2), tensors.in[0].size(3),
+                                   tensors.in[4].size(1), options)),
         shared_(options.start == InverseStart::global) {
     if (!shared_ || tensors.state.empty()) return;
     share(tensors.state[1]);
@@ -71,25 +71,26 @@ class LandmarkOp : public HeadOp {
   HeadScratch scratch(Pass pass) const {
     const InnerPadding holes = holes_of(tensors_.in[3]);
     if (pass == Pass::backward) {
-      return {.head = bytes_of<NystromBackwardScratch>(shape_, holes, parts(pass)),
-              .part = bytes_of<NystromBackwardPartScratch>(shape_),
+      return {.head = bytes_of<LandmarkHeadBackwardScratch>(shape_, holes, parts(pass)),
+              .part = bytes_of<LandmarkHeadBackwardPartScratch>(shape_),
               .beside = 1};
     }
-    return {.head = tensors_.state.empty() ? bytes_of<ForwardAlone>(shape_, holes, parts(pass))
-                                           : bytes_of<NystromScratch>(shape_, holes, parts(pass)),
-            .part = bytes_of<NystromPartScratch>(shape_),
+    return {.head = tensors_.state.empty()
+                        ? bytes_of<ForwardAlone>(shape_, holes, parts(pass))
+                        : bytes_of<LandmarkHeadScratch>(shape_, holes, parts(pass)),
+            .part = bytes_of<LandmarkHeadPartScratch>(shape_),
             .beside = 1};
   }
 
   void forward(int64_t item, Arena& arena, const Team& team) const {
     if (tensors_.state.empty()) {
-      const NystromSaved saved(shape_, arena);
+      const LandmarkHeadSaved saved(shape_, arena);
       return landmark_attention_forward(shape_, inputs(item, arena),
                                         rows(tensors_.out, item, arena), saved, arena, team);
     }
     Arena kept(saved_memory(item), saved_bytes());
     landmark_attention_forward(shape_, inputs(item, arena), rows(tensors_.out, item, arena),
-                               NystromSaved(shape_, kept), arena, team);
+                               LandmarkHeadSaved(shape_, kept), arena, team);
   }
 
   // By sample, and then summed.
@@ -102,7 +103,7 @@ class LandmarkOp : public HeadOp {
                 const Team& team) const {
     Arena kept(saved_memory(item), saved_bytes());
     landmark_attention_backward(
-        shape_, inputs(item, arena), NystromSaved(shape_, kept), head(grad_out, item, arena),
+        shape_, inputs(item, arena), LandmarkHeadSaved(shape_, kept), head(grad_out, item, arena),
         {.q = rows(gradients[0], item, arena),
          .k = rows(gradients[1], item, arena),
          .v = rows(gradients[2], item, arena),
@@ -121,7 +122,7 @@ class LandmarkOp : public HeadOp {
   torch::Tensor norms() const {
     const torch::Tensor all = torch::empty({batch_, heads_}, torch::kFloat);
     parallel_for_items(batch_ * heads_,
-                       bytes_of<NystromNormScratch>(shape_) +
+                       bytes_of<LandmarkHeadNormScratch>(shape_) +
                            copied_bytes(at::TensorList(tensors_.in).slice(0, kHeadInputs)),
                        [&](int64_t item, Arena& arena) {
                          elements(all)[static_cast<size_t>(item)] =
@@ -146,7 +147,7 @@ class LandmarkOp : public HeadOp {
         std::accumulate(grads.begin(), grads.end(), 0.0F) / static_cast<float>(owners.size());
     parallel_for_items(
         static_cast<int64_t>(owners.size()),
-        bytes_of<NystromNormScratch>(shape_) +
+        bytes_of<LandmarkHeadNormScratch>(shape_) +
             copied_bytes(
                 {tensors_.in[0], tensors_.in[1], tensors_.in[2], gradients[0], gradients[1]}),
         [&](int64_t i, Arena& arena) {
@@ -159,7 +160,7 @@ class LandmarkOp : public HeadOp {
         });
   }
 
-  NystromInputs inputs(int64_t item, Arena& arena) const {
+  LandmarkHeadInputs inputs(int64_t item, Arena& arena) const {
     return {.q = input(0, item, arena),
             .k = input(1, item, arena),
             .v = input(2, item, arena),
@@ -168,12 +169,12 @@ class LandmarkOp : public HeadOp {
             .norm = norm_};
   }
 
-  int64_t saved_bytes() const { return bytes_of<NystromSaved>(shape_); }
+  int64_t saved_bytes() const { return bytes_of<LandmarkHeadSaved>(shape_); }
   std::byte* saved_memory(int64_t item) const {
     return static_cast<std::byte*>(tensors_.state[0].mutable_data_ptr()) + item * saved_bytes();
   }
 
-  const NystromShape shape_;
+  const LandmarkHeadShape shape_;
   const bool shared_;  // whether all heads of the batch start their inverses from one norm
   std::optional<float> norm_;
   torch::Tensor norms_, grad_norms_;  // [B,H], where it is shared
@@ -194,15 +195,15 @@ torch::Tensor run(const LandmarkCall& call) {
 }
 
 int64_t bytes(const ops::LandmarkShape& given) {
-  const NystromShape shape =
-      nystrom_shape(given.length, given.head_dim, given.conv_kernel, given.options);
+  const LandmarkHeadShape shape =
+      landmark_head_shape(given.length, given.head_dim, given.conv_kernel, given.options);
   const int64_t items = given.batch * given.heads,
                 parts = parts_for(items, tile_count(given.length, kTile));
   const int64_t norms = given.options.start == InverseStart::global ? items : 0;
   return (items * given.length * given.head_dim + norms) * static_cast<int64_t>(sizeof(float)) +
          scratch_bytes(items, parts,
                        {.head = bytes_of<ForwardAlone>(shape, InnerPadding::no, parts),
-                        .part = bytes_of<NystromPartScratch>(shape),
+                        .part = bytes_of<LandmarkHeadPartScratch>(shape),
                         .beside = 1});
 }
 

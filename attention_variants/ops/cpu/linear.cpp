@@ -216,7 +216,7 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
 
 }  // namespace
 
-bool takes(const Place& place, const AnyRows&) { return is_cpu_stored(place); }
+bool takes(const Place& place, const AnyRowsShape&) { return is_cpu_stored(place); }
 
 LinearRows run(const LinearCall& call) {
   const torch::Tensor none = torch::empty({0}, torch::kFloat);

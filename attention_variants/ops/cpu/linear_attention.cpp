@@ -47,11 +47,11 @@ class LinearAttentionOp : public HeadOp {
 
   HeadScratch scratch(Pass pass) const {
     if (pass == Pass::backward) {
-      return {.head = bytes_of<FeatureBackwardScratch>(shape_, parts(pass)),
-              .part = bytes_of<FeatureBackwardPartScratch>(shape_)};
+      return {.head = bytes_of<LinearHeadBackwardScratch>(shape_, parts(pass)),
+              .part = bytes_of<LinearHeadBackwardPartScratch>(shape_)};
     }
-    return {.head = bytes_of<FeatureScratch>(shape_, parts(pass)),
-            .part = bytes_of<FeaturePartScratch>(shape_)};
+    return {.head = bytes_of<LinearHeadScratch>(shape_, parts(pass)),
+            .part = bytes_of<LinearHeadPartScratch>(shape_)};
   }
 
   void forward(int64_t item, Arena& arena, const Team& team) const {
@@ -94,7 +94,7 @@ class LinearAttentionOp : public HeadOp {
   torch::Tensor share() {
     std::vector<Largest> of_heads(static_cast<size_t>(batch_ * heads_));
     parallel_for_items(batch_ * heads_,
-                       bytes_of<FeatureLargestScratch>(shape_) +
+                       bytes_of<LinearHeadLargestScratch>(shape_) +
                            copied_bytes(at::TensorList(tensors_.in).slice(0, kHeadInputs)),
                        [&](int64_t item, Arena& arena) {
                          of_heads[static_cast<size_t>(item)] =
@@ -118,10 +118,10 @@ class LinearAttentionOp : public HeadOp {
            gemm_bf16_backend() != GemmBf16Backend::float32;
   }
 
-  static FeatureShape shape_of(const HeadTensors& tensors, const Options& options) {
+  static LinearHeadShape shape_of(const HeadTensors& tensors, const Options& options) {
     const torch::Tensor &q = tensors.in[0], &table = tensors.in[4];
     const int64_t length = q.size(2), depth = q.size(3);
-    FeatureShape shape{
+    LinearHeadShape shape{
         .map = options.map,
         .length = length,
         .depth = depth,
@@ -150,7 +150,7 @@ class LinearAttentionOp : public HeadOp {
     return shape;
   }
 
-  FeatureInputs inputs(int64_t item, Arena& arena) const {
+  LinearHeadInputs inputs(int64_t item, Arena& arena) const {
     const torch::Tensor& table = tensors_.in[4];
     return {.q = input(0, item, arena),
             .k = input(1, item, arena),
@@ -162,7 +162,7 @@ class LinearAttentionOp : public HeadOp {
             .largest = largest_};
   }
 
-  FeatureState state(int64_t item) const {
+  LinearHeadState state(int64_t item) const {
     const auto& s = tensors_.state;
     return {.sums = s[0].mutable_data_ptr<float>() + item * s[0].size(2),
             .largest = s[1].mutable_data_ptr<float>() + item,
@@ -170,7 +170,7 @@ class LinearAttentionOp : public HeadOp {
             .denominators = s[3].mutable_data_ptr<float>() + item * shape_.length};
   }
 
-  const FeatureShape shape_;
+  const LinearHeadShape shape_;
   const bool shared_;  // whether all heads of the batch have one c
   std::optional<float> largest_;
   torch::Tensor grad_largest_;  // [B,H], where it is shared, backward
@@ -189,15 +189,16 @@ torch::Tensor run(const LinearAttentionCall& call) {
 }
 
 int64_t bytes(const LinearAttentionShape& given) {
-  const FeatureShape shape{.length = given.length, .depth = given.head_dim, .width = given.width};
+  const LinearHeadShape shape{
+      .length = given.length, .depth = given.head_dim, .width = given.width};
   const int64_t items = given.batch * given.heads,
                 parts = parts_for(items, tile_count(given.length, kFeatureTile)),
                 kept = shape.sums() + 1 + given.length;
   return items * (given.length * given.head_dim + kept) * static_cast<int64_t>(sizeof(float)) +
          items * 2 * static_cast<int64_t>(sizeof(int64_t)) +
          scratch_bytes(items, parts,
-                       {.head = bytes_of<FeatureScratch>(shape, parts),
-                        .part = bytes_of<FeaturePartScratch>(shape)});
+                       {.head = bytes_of<LinearHeadScratch>(shape, parts),
+                        .part = bytes_of<LinearHeadPartScratch>(shape)});
 }
 
 }  // namespace lra::ops::cpu

@@ -144,7 +144,7 @@ RowsStep dropped_step(double dropout, bool training, int64_t count) {
 
 }  // namespace
 
-bool takes(const Place& place, const DroppedRows& shape) {
+bool takes(const Place& place, const DroppedRowsShape& shape) {
   return has_kernels(place) && (shape.same_type || place.type == torch::kFloat) &&
          shape.dropout < 1 && shape.normed_width <= kMaxNormWidth;
 }

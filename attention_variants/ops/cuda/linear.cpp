@@ -144,7 +144,7 @@ class MaskedLayer : public torch::autograd::Function<MaskedLayer> {
 
 }  // namespace
 
-bool takes(const Place& place, const AnyRows& shape) {
+bool takes(const Place& place, const AnyRowsShape& shape) {
   return has_kernels(place) && shape.normed_width <= kMaxNormWidth;
 }
 

@@ -19,7 +19,7 @@ constexpr Implementation<AddDroppedOutCall> kAddDroppedOut[] = {
 
 torch::Tensor feed_forward(Kernels asked, const torch::Tensor& x, const FeedForwardWeights& weights,
                            double dropout, bool training, const torch::Tensor& mask) {
-  const DroppedRows shape{
+  const DroppedRowsShape shape{
       .dropout = dropout, .gelu = weights.gelu, .normed_width = weights.norm_weight.size(0)};
   return run_recorded("lra::feed_forward", kFeedForward, asked, Place::of(x), shape,
                       {x, weights, dropout, training, mask});
@@ -34,7 +34,7 @@ torch::Tensor add_projected(Kernels asked, const torch::Tensor& x, const torch::
 
 torch::Tensor add_dropped_out(Kernels asked, const torch::Tensor& x, const torch::Tensor& y,
                               double dropout, bool training, const torch::Tensor& mask) {
-  const DroppedRows shape{.dropout = dropout, .same_type = x.scalar_type() == y.scalar_type()};
+  const DroppedRowsShape shape{.dropout = dropout, .same_type = x.scalar_type() == y.scalar_type()};
   return run_recorded("lra::add_dropped_out", kAddDroppedOut, asked, Place::of(x), shape,
                       {x, y, dropout, training, mask});
 }

@@ -19,7 +19,7 @@ LinearRows linear(Kernels asked, const torch::Tensor& x, const RowNorm* norm,
                   const std::vector<LinearWeights>& layers, const torch::Tensor& mask) {
   LinearCall call{.x = x, .norm = {}, .layers = layers, .mask = mask};
   if (norm != nullptr) call.norm = *norm;
-  const AnyRows shape{.normed_width = norm == nullptr ? 0 : x.size(-1)};
+  const AnyRowsShape shape{.normed_width = norm == nullptr ? 0 : x.size(-1)};
   return run_recorded("lra::linear", kLinear, asked, Place::of(x), shape, call);
 }
 

@@ -14,7 +14,7 @@ namespace lra::ops::cpu {
 namespace {
 
 struct FeatureCase {
-  FeatureShape shape;
+  LinearHeadShape shape;
   torch::Tensor k, w;  // [N,d], [f,d]; k, and w where `rounded`, of bfloat16 numbers
 };
 
@@ -35,8 +35,8 @@ FeatureCase feature_case(int64_t depth, int64_t width, bool rounded) {
 // The largest exponent as the kernels have it.
 Largest largest_exponent(const FeatureCase& of) {
   const torch::Tensor mask = torch::ones({of.shape.length}, torch::kBool),
-                      memory =
-                          torch::empty({bytes_of<FeatureLargestScratch>(of.shape)}, torch::kByte);
+                      memory = torch::empty({bytes_of<LinearHeadLargestScratch>(of.shape)},
+                                            torch::kByte);
   Arena arena(reinterpret_cast<std::byte*>(memory.data_ptr()), memory.numel());
   const ConstMatrix k{of.k.const_data_ptr<float>(), of.shape.depth};
   return feature_largest(of.shape, {.q = k, .k = k, .v = k, .mask = mask.const_data_ptr<bool>()},

@@ -98,39 +98,43 @@ void softmax_backward(const SoftmaxShape& shape, const SoftmaxInputs& inputs, Co
   kernels().softmax_backward(shape, inputs, out, stats, grad_out, grad, copies, arena, team);
 }
 
-void linear_attention_forward(const FeatureShape& shape, const FeatureInputs& inputs, Matrix out,
-                              const FeatureState& state, Arena& arena, const Team& team) {
+void linear_attention_forward(const LinearHeadShape& shape, const LinearHeadInputs& inputs,
+                              Matrix out, const LinearHeadState& state, Arena& arena,
+                              const Team& team) {
   kernels().linear_attention_forward(shape, inputs, out, state, arena, team);
 }
 
-void linear_attention_backward(const FeatureShape& shape, const FeatureInputs& inputs,
-                               ConstMatrix out, const FeatureState& state, ConstMatrix grad_out,
-                               const FeatureGradients& grad, Arena& arena, const Team& team) {
+void linear_attention_backward(const LinearHeadShape& shape, const LinearHeadInputs& inputs,
+                               ConstMatrix out, const LinearHeadState& state, ConstMatrix grad_out,
+                               const LinearHeadGradients& grad, Arena& arena, const Team& team) {
   kernels().linear_attention_backward(shape, inputs, out, state, grad_out, grad, arena, team);
 }
 
-Largest feature_largest(const FeatureShape& shape, const FeatureInputs& inputs, Arena& arena) {
+Largest feature_largest(const LinearHeadShape& shape, const LinearHeadInputs& inputs,
+                        Arena& arena) {
   return kernels().feature_largest(shape, inputs, arena);
 }
 
-void landmark_attention_forward(const NystromShape& shape, const NystromInputs& inputs, Matrix out,
-                                const NystromSaved& saved, Arena& arena, const Team& team) {
+void landmark_attention_forward(const LandmarkHeadShape& shape, const LandmarkHeadInputs& inputs,
+                                Matrix out, const LandmarkHeadSaved& saved, Arena& arena,
+                                const Team& team) {
   kernels().landmark_attention_forward(shape, inputs, out, saved, arena, team);
 }
 
-void landmark_attention_backward(const NystromShape& shape, const NystromInputs& inputs,
-                                 const NystromSaved& saved, ConstMatrix grad_out,
-                                 const NystromGradients& gradients, Arena& arena,
+void landmark_attention_backward(const LandmarkHeadShape& shape, const LandmarkHeadInputs& inputs,
+                                 const LandmarkHeadSaved& saved, ConstMatrix grad_out,
+                                 const LandmarkHeadGradients& gradients, Arena& arena,
                                  const Team& team) {
   kernels().landmark_attention_backward(shape, inputs, saved, grad_out, gradients, arena, team);
 }
 
-float landmark_norm(const NystromShape& shape, const NystromInputs& inputs, Arena& arena) {
+float landmark_norm(const LandmarkHeadShape& shape, const LandmarkHeadInputs& inputs,
+                    Arena& arena) {
   return kernels().landmark_norm(shape, inputs, arena);
 }
 
-void landmark_norm_backward(const NystromShape& shape, const NystromInputs& inputs, float grad_norm,
-                            const NystromGradients& gradients, Arena& arena) {
+void landmark_norm_backward(const LandmarkHeadShape& shape, const LandmarkHeadInputs& inputs,
+                            float grad_norm, const LandmarkHeadGradients& gradients, Arena& arena) {
   kernels().landmark_norm_backward(shape, inputs, grad_norm, gradients, arena);
 }
 
@@ -151,16 +155,16 @@ void lsh_backward(const LshShape& shape, const LshInputs& inputs, const int32_t*
                          team);
 }
 
-void block_sparse_forward(const PatternShape& shape, const SparsityPattern& pattern,
-                          const PatternInputs& inputs, Matrix out, const SoftmaxStats& stats,
-                          const Team& team) {
+void block_sparse_forward(const BlockSparseHeadShape& shape, const SparsityPattern& pattern,
+                          const BlockSparseHeadInputs& inputs, Matrix out,
+                          const SoftmaxStats& stats, const Team& team) {
   kernels().block_sparse_forward(shape, pattern, inputs, out, stats, team);
 }
 
-void block_sparse_backward(const PatternShape& shape, const SparsityPattern& pattern,
-                           const PatternInputs& inputs, ConstMatrix out, const SoftmaxStats& stats,
-                           ConstMatrix grad_out, const PatternGradients& grad, Arena& arena,
-                           const Team& team) {
+void block_sparse_backward(const BlockSparseHeadShape& shape, const SparsityPattern& pattern,
+                           const BlockSparseHeadInputs& inputs, ConstMatrix out,
+                           const SoftmaxStats& stats, ConstMatrix grad_out,
+                           const BlockSparseHeadGradients& grad, Arena& arena, const Team& team) {
   kernels().block_sparse_backward(shape, pattern, inputs, out, stats, grad_out, grad, arena, team);
 }
 
@@ -178,8 +182,6 @@ float inverse_backward(int64_t iterations, ConstMatrix a, std::optional<float> n
                        Matrix grad_a, const InverseIterates& iterates, Arena& arena) {
   return kernels().inverse_backward(iterations, a, norm, grad_z, grad_a, iterates, arena);
 }
-
-int64_t pad_before(int64_t kernel) { return kernels().pad_before(kernel); }
 
 int64_t pad_after(int64_t kernel) { return kernels().pad_after(kernel); }
 
@@ -268,10 +270,6 @@ void add_column_sums(ConstMatrix x, int64_t rows, int64_t width, float* sums,
   kernels().add_column_sums(x, rows, width, sums, weights);
 }
 
-void scale_rows(Matrix x, int64_t rows, int64_t width, const float* factors) {
-  kernels().scale_rows(x, rows, width, factors);
-}
-
 void add_scaled_columns(ConstMatrix x, int64_t rows, int64_t width, const float* scales,
                         Matrix to) {
   kernels().add_scaled_columns(x, rows, width, scales, to);
@@ -296,10 +294,6 @@ void gate_rows(ConstMatrix value, ConstMatrix gate, int64_t rows, int64_t width,
 void gate_rows_backward(ConstMatrix value, ConstMatrix gate, ConstMatrix grad, int64_t rows,
                         int64_t width, Matrix grad_value, Matrix grad_gate) {
   kernels().gate_rows_backward(value, gate, grad, rows, width, grad_value, grad_gate);
-}
-
-void row_products(ConstMatrix a, ConstMatrix b, int64_t rows, int64_t width, float* to) {
-  kernels().row_products(a, b, rows, width, to);
 }
 
 void multiply_elements(const float* a, const float* b, int64_t count, float* to) {

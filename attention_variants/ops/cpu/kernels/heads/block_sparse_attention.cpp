@@ -76,10 +76,11 @@ void weights_backward(float* scores, float* grad, int64_t rows, int64_t keys, co
 // The keys that a tile's queries see, without those of padding, side by side.
 class Gathered {
  public:
-  Gathered(const PatternShape& shape, const SparsityPattern& pattern, const PatternScratch& scratch)
+  Gathered(const BlockSparseHeadShape& shape, const SparsityPattern& pattern,
+           const BlockSparseHeadScratch& scratch)
       : shape_(shape), pattern_(pattern), at_(scratch.at), k(scratch.k), v(scratch.v) {}
 
-  void read(const SparsityTile& tile, const PatternInputs& in) {
+  void read(const SparsityTile& tile, const BlockSparseHeadInputs& in) {
     count_ = 0;
     whole_ = 0;
     for (size_t i = 0; i < tile.keys.size(); ++i) {
@@ -115,7 +116,7 @@ class Gathered {
   }
 
  private:
-  const PatternShape& shape_;
+  const BlockSparseHeadShape& shape_;
   const SparsityPattern& pattern_;
   int32_t* const at_;  // positions
   int64_t count_ = 0;
@@ -128,7 +129,8 @@ class Gathered {
 // Calls body(begin, rows, seen) for a few queries of a tile at a time, once its keys are read,
 // where there are tokens among them.
 template <class Body>
-void for_each_part(const SparsityTile& tile, const PatternInputs& in, Gathered& keys, Body body) {
+void for_each_part(const SparsityTile& tile, const BlockSparseHeadInputs& in, Gathered& keys,
+                   Body body) {
   const auto [first, end] = tile.queries;
   if (std::find(in.mask + first, in.mask + end, true) == in.mask + end) return;
   keys.read(tile, in);
@@ -154,14 +156,14 @@ struct EndOfTile {
 
 }  // namespace
 
-void block_sparse_forward(const PatternShape& shape, const SparsityPattern& pattern,
-                          const PatternInputs& in, Matrix out, const SoftmaxStats& stats,
+void block_sparse_forward(const BlockSparseHeadShape& shape, const SparsityPattern& pattern,
+                          const BlockSparseHeadInputs& in, Matrix out, const SoftmaxStats& stats,
                           const Team& team) {
   const int64_t d = shape.depth, e = shape.values;
   const PatternSizes sizes(pattern);
   zero_rows(out, 0, shape.length, e);
   team.for_each(tiles_of(pattern), [&](int64_t tile, Arena& own) {
-    const PatternScratch scratch(shape, sizes, own);
+    const BlockSparseHeadScratch scratch(shape, sizes, own);
     Gathered keys(shape, pattern, scratch);
     float* const scores = scratch.scores;
     const auto part = [&](int64_t begin, int64_t rows, const Seen* seen) {
@@ -175,20 +177,20 @@ void block_sparse_forward(const PatternShape& shape, const SparsityPattern& patt
   });
 }
 
-void block_sparse_backward(const PatternShape& shape, const SparsityPattern& pattern,
-                           const PatternInputs& in, ConstMatrix out, const SoftmaxStats& stats,
-                           ConstMatrix grad_out, const PatternGradients& grad, Arena& arena,
-                           const Team& team) {
+void block_sparse_backward(const BlockSparseHeadShape& shape, const SparsityPattern& pattern,
+                           const BlockSparseHeadInputs& in, ConstMatrix out,
+                           const SoftmaxStats& stats, ConstMatrix grad_out,
+                           const BlockSparseHeadGradients& grad, Arena& arena, const Team& team) {
   const int64_t d = shape.depth, e = shape.values;
   const PatternSizes sizes(pattern);
   for (const Matrix& of : {grad.q, grad.k}) zero_rows(of, 0, shape.length, d);
   zero_rows(grad.v, 0, shape.length, e);
   const Arena::Frame frame(arena);
-  int64_t* const done = PatternTurns(pattern, arena).done;
+  int64_t* const done = BlockSparseHeadTurns(pattern, arena).done;
   std::fill(done, done + tiles_of(pattern), 0);
   team.for_each(tiles_of(pattern), [&](int64_t tile, Arena& own) {
     const EndOfTile end{done + tile};
-    const PatternBackwardScratch scratch(shape, sizes, own);
+    const BlockSparseHeadBackwardScratch scratch(shape, sizes, own);
     Gathered keys(shape, pattern, scratch);
     const Matrix grad_k = scratch.grad_k, grad_v = scratch.grad_v;
     float *const scores = scratch.scores, *const grad_scores = scratch.grad_scores,

@@ -16,19 +16,19 @@ namespace lra::ops::cpu {
 
 using Range = KeyRange;
 
-struct PatternShape {
+struct BlockSparseHeadShape {
   int64_t length = 0;  // N
   int64_t depth = 0;   // d of queries and keys
   int64_t values = 0;  // e of values
   float scale = 1;
 };
 
-struct PatternInputs {
+struct BlockSparseHeadInputs {
   ConstMatrix q, k, v;         // [N,d], [N,d], [N,e]
   const bool* mask = nullptr;  // [N]
 };
 
-struct PatternGradients {
+struct BlockSparseHeadGradients {
   Matrix q, k, v;
 };
 
@@ -57,8 +57,9 @@ struct PatternSizes {
 };
 
 /// The keys that a tile's queries see, their positions, and scores.
-struct PatternScratch {
-  LRA_INLINE PatternScratch(const PatternShape& shape, const PatternSizes& sizes, Arena& arena)
+struct BlockSparseHeadScratch {
+  LRA_INLINE BlockSparseHeadScratch(const BlockSparseHeadShape& shape, const PatternSizes& sizes,
+                                    Arena& arena)
       : at(arena.take<int32_t>(sizes.keys)),
         k(arena.matrix(sizes.keys, shape.depth)),
         v(arena.matrix(sizes.keys, shape.values)),
@@ -69,10 +70,10 @@ struct PatternScratch {
 };
 
 /// The same and gradients, and queries and gradients of results without padding, backward.
-struct PatternBackwardScratch : PatternScratch {
-  LRA_INLINE PatternBackwardScratch(const PatternShape& shape, const PatternSizes& sizes,
-                                    Arena& arena)
-      : PatternScratch(shape, sizes, arena),
+struct BlockSparseHeadBackwardScratch : BlockSparseHeadScratch {
+  LRA_INLINE BlockSparseHeadBackwardScratch(const BlockSparseHeadShape& shape,
+                                            const PatternSizes& sizes, Arena& arena)
+      : BlockSparseHeadScratch(shape, sizes, arena),
         grad_k(arena.matrix(sizes.keys, shape.depth)),
         grad_v(arena.matrix(sizes.keys, shape.values)),
         grad_scores(arena.take(sizes.scores)),
@@ -84,8 +85,8 @@ struct PatternBackwardScratch : PatternScratch {
 };
 
 /// Of a head, backward: which tiles have added their gradients of keys.
-struct PatternTurns {
-  LRA_INLINE PatternTurns(const SparsityPattern& pattern, Arena& arena)
+struct BlockSparseHeadTurns {
+  LRA_INLINE BlockSparseHeadTurns(const SparsityPattern& pattern, Arena& arena)
       : done(arena.take<int64_t>(static_cast<int64_t>(pattern.tiles.size()))) {}
   int64_t* done;  // [tiles]
 };
@@ -96,16 +97,17 @@ namespace lra::ops::LRA_KERNELS {
 
 /// Writes out [N,e], softmax(scale q kᵀ) v over the tokens each query sees, and stats [N].
 /// Rows of padding, and of queries that see no token, are zero. An item of the team is a tile, in a
-/// PatternScratch.
-void block_sparse_forward(const PatternShape& shape, const SparsityPattern& pattern,
-                          const PatternInputs& inputs, Matrix out, const SoftmaxStats& stats,
-                          const Team& team);
+/// BlockSparseHeadScratch.
+void block_sparse_forward(const BlockSparseHeadShape& shape, const SparsityPattern& pattern,
+                          const BlockSparseHeadInputs& inputs, Matrix out,
+                          const SoftmaxStats& stats, const Team& team);
 
-/// Writes all gradients, given out and its gradient: tiles, each in a PatternBackwardScratch, add
-/// those of keys one after the other, so that they are the same to the bit on any team.
-void block_sparse_backward(const PatternShape& shape, const SparsityPattern& pattern,
-                           const PatternInputs& inputs, ConstMatrix out, const SoftmaxStats& stats,
-                           ConstMatrix grad_out, const PatternGradients& grad, Arena& arena,
-                           const Team& team);
+/// Writes all gradients, given out and its gradient: tiles, each in a
+/// BlockSparseHeadBackwardScratch, add those of keys one after the other, so that they are the same
+/// to the bit on any team.
+void block_sparse_backward(const BlockSparseHeadShape& shape, const SparsityPattern& pattern,
+                           const BlockSparseHeadInputs& inputs, ConstMatrix out,
+                           const SoftmaxStats& stats, ConstMatrix grad_out,
+                           const BlockSparseHeadGradients& grad, Arena& arena, const Team& team);
 
 }  // namespace lra::ops::LRA_KERNELS

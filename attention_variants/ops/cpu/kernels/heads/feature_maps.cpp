@@ -163,12 +163,12 @@ float softmax_backward(const FeatureTile& tile, const FeatureGradient& gradient,
 
 }  // namespace
 
-void prepare_projection(const FeatureShape& shape, Matrix w) {
+void prepare_projection(const LinearHeadShape& shape, Matrix w) {
   if (shape.projection == nullptr) return;
   transpose({shape.projection, shape.depth}, shape.width, shape.depth, w);
 }
 
-void project(const FeatureShape& shape, ConstMatrix w, const FeatureTile& tile) {
+void project(const LinearHeadShape& shape, ConstMatrix w, const FeatureTile& tile) {
   if (shape.projection == nullptr) return;
   // An exponent of numbers rounded here would be off by a quarter.
   const GemmPrecisionScope exact(shape.rounded ? gemm_precision() : GemmPrecision::float32);
@@ -186,7 +186,7 @@ Largest largest_of(const float* e, const bool* seen, int64_t rows, int64_t featu
   return found;
 }
 
-void key_features(const FeatureShape& shape, const FeatureTile& tile, const bool* seen,
+void key_features(const LinearHeadShape& shape, const FeatureTile& tile, const bool* seen,
                   float largest) {
   if (shape.map == FeatureMap::softmax) {
     softmax_features(tile, shape.depth, shape.width, shape.norm, &largest, nullptr);
@@ -199,7 +199,7 @@ void key_features(const FeatureShape& shape, const FeatureTile& tile, const bool
   }
 }
 
-void query_features(const FeatureShape& shape, const FeatureTile& tile, float* largest) {
+void query_features(const LinearHeadShape& shape, const FeatureTile& tile, float* largest) {
   switch (shape.map) {
     case FeatureMap::elu:
       return elu_features(tile, shape.width);
@@ -212,7 +212,7 @@ void query_features(const FeatureShape& shape, const FeatureTile& tile, float* l
   }
 }
 
-float features_backward(const FeatureShape& shape, const FeatureTile& tile,
+float features_backward(const LinearHeadShape& shape, const FeatureTile& tile,
                         const FeatureGradient& gradient, const float* largest, Matrix grad_x) {
   const auto through_projection = [&](float old) {
     gemm(tile.rows, shape.depth, shape.width, {gradient.grad, shape.width},

@@ -17,7 +17,7 @@
 namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
-SmallAttentionShape tiles(const NystromShape& shape, int64_t length) {
+SmallAttentionShape tiles(const LandmarkHeadShape& shape, int64_t length) {
   return {.length = length,
           .few = shape.landmarks,
           .depth = shape.depth,
@@ -30,8 +30,8 @@ struct Tokens {
   TokenSpan span;
   const bool* mask;  // null where no padding stands among tokens
   ConstMatrix q, k, v;
-  Tokens(const NystromShape& shape, const NystromInputs& in, const TokenSpan& of,
-         const NystromScratch& scratch)
+  Tokens(const LandmarkHeadShape& shape, const LandmarkHeadInputs& in, const TokenSpan& of,
+         const LandmarkHeadScratch& scratch)
       : span(of),
         mask(of.holes ? in.mask : nullptr),
         q(without_padding(in.q, in.mask, of, shape.depth, scratch.q)),
@@ -44,12 +44,12 @@ void add_parts(float* parts, int64_t count, int64_t stride, int64_t size) {
   for (int64_t part = 1; part < count; ++part) add(parts, parts + part * stride, size, parts);
 }
 
-void clear_rows(const NystromShape& shape, Matrix x) {
+void clear_rows(const LandmarkHeadShape& shape, Matrix x) {
   zero_rows(x, 0, shape.landmarks, shape.depth);
 }
 
 // B V of a range of the keys, and its softmaxes; of no token they are those of weights of zero.
-void gather(const NystromShape& shape, const Tokens& tokens, const NystromSaved& saved,
+void gather(const LandmarkHeadShape& shape, const Tokens& tokens, const LandmarkHeadSaved& saved,
             const PositionRange& range, Matrix bv, const SoftmaxStats& b, Arena& arena) {
   const bool* const mask = mask_from(tokens.mask, range.begin);
   if (!any_token(mask, range.length())) {
@@ -63,8 +63,8 @@ void gather(const NystromShape& shape, const Tokens& tokens, const NystromSaved&
 }
 
 // B V of all keys and its softmaxes from those of the ranges.
-void join_gathered(const NystromShape& shape, const NystromScratch& scratch, int64_t parts,
-                   const NystromSaved& saved) {
+void join_gathered(const LandmarkHeadShape& shape, const LandmarkHeadScratch& scratch,
+                   int64_t parts, const LandmarkHeadSaved& saved) {
   const int64_t m = shape.landmarks, d = shape.depth;
   clear_rows(shape, saved.bv);
   for (int64_t i = 0; i < m; ++i) {
@@ -85,8 +85,9 @@ void join_gathered(const NystromShape& shape, const NystromScratch& scratch, int
 }
 
 // Z, and beside it B V.
-void gather_and_invert(const NystromShape& shape, std::optional<float> norm, const Tokens& tokens,
-                       const NystromSaved& saved, const NystromScratch& scratch, const Team& team) {
+void gather_and_invert(const LandmarkHeadShape& shape, std::optional<float> norm,
+                       const Tokens& tokens, const LandmarkHeadSaved& saved,
+                       const LandmarkHeadScratch& scratch, const Team& team) {
   const int64_t m = shape.landmarks, parts = team.parts();
   team.for_each(1 + parts, [&](int64_t item, Arena& arena) {
     if (item == 0) {
@@ -104,10 +105,10 @@ void gather_and_invert(const NystromShape& shape, std::optional<float> norm, con
 }
 
 // F X and the convolution, which joins a tile of the result while that is in cache.
-void read_out(const NystromShape& shape, const NystromInputs& in, const Tokens& tokens,
-              const NystromSaved& saved, const NystromScratch& scratch, const PositionRange& range,
-              Matrix out, Arena& arena) {
-  const Matrix v_tile = NystromPartScratch(shape, arena).v_tile;
+void read_out(const LandmarkHeadShape& shape, const LandmarkHeadInputs& in, const Tokens& tokens,
+              const LandmarkHeadSaved& saved, const LandmarkHeadScratch& scratch,
+              const PositionRange& range, Matrix out, Arena& arena) {
+  const Matrix v_tile = LandmarkHeadPartScratch(shape, arena).v_tile;
   for (int64_t begin = range.begin; begin < range.end; begin += kTile) {
     const int64_t rows = std::min(kTile, range.end - begin);
     attend_small_kv(tiles(shape, rows), tokens.q.from(begin), saved.k, scratch.x, saved.bias,
@@ -121,9 +122,9 @@ void read_out(const NystromShape& shape, const NystromInputs& in, const Tokens& 
 
 // From the gradient of F X, X = Z (B V): writes those of k's landmarks, of X, of q [N,d] and of Z,
 // and x becomes the gradient of B V.
-void readout_backward(const NystromShape& shape, const Tokens& in, const NystromSaved& saved,
-                      const NystromBackwardScratch& scratch, ConstMatrix g, Matrix grad_q,
-                      const Team& team) {
+void readout_backward(const LandmarkHeadShape& shape, const Tokens& in,
+                      const LandmarkHeadSaved& saved, const LandmarkHeadBackwardScratch& scratch,
+                      ConstMatrix g, Matrix grad_q, const Team& team) {
   const int64_t m = shape.landmarks, d = shape.depth;
   team.for_each(team.parts(), [&](int64_t part, Arena& arena) {
     const PositionRange range = team.range(part, in.span.length, kTile);
@@ -143,12 +144,13 @@ void readout_backward(const NystromShape& shape, const Tokens& in, const Nystrom
 
 // From x, the gradient of B V, and that of the convolution g: writes those of k and v [N,d] in a
 // range of the positions, and its part of those of q's landmarks and of the taps.
-void values_backward(const NystromShape& shape, const NystromInputs& in, const Tokens& tokens,
-                     const NystromSaved& saved, const NystromBackwardScratch& scratch,
-                     ConstMatrix g, const NystromGradients& grad, const PositionRange& range,
-                     int64_t part, Arena& arena) {
+void values_backward(const LandmarkHeadShape& shape, const LandmarkHeadInputs& in,
+                     const Tokens& tokens, const LandmarkHeadSaved& saved,
+                     const LandmarkHeadBackwardScratch& scratch, ConstMatrix g,
+                     const LandmarkHeadGradients& grad, const PositionRange& range, int64_t part,
+                     Arena& arena) {
   const int64_t d = shape.depth, length = tokens.span.length;
-  const NystromBackwardPartScratch own(shape, arena);
+  const LandmarkHeadBackwardPartScratch own(shape, arena);
   const Matrix grad_q = scratch.grad_q[part];
   float* const taps = scratch.taps.data + part * shape.kernel * ConvWeightSums::kParts;
   clear_rows(shape, grad_q);
@@ -169,10 +171,10 @@ void values_backward(const NystromShape& shape, const NystromInputs& in, const T
 }
 
 // That of A, from that of Z, and beside it those of k and v.
-void values_and_inverse_backward(const NystromShape& shape, const NystromInputs& in,
-                                 const Tokens& tokens, const NystromSaved& saved,
-                                 const NystromBackwardScratch& scratch, ConstMatrix g,
-                                 const NystromGradients& grad, const Team& team) {
+void values_and_inverse_backward(const LandmarkHeadShape& shape, const LandmarkHeadInputs& in,
+                                 const Tokens& tokens, const LandmarkHeadSaved& saved,
+                                 const LandmarkHeadBackwardScratch& scratch, ConstMatrix g,
+                                 const LandmarkHeadGradients& grad, const Team& team) {
   const int64_t m = shape.landmarks, parts = team.parts();
   team.for_each(parts + 1, [&](int64_t item, Arena& arena) {
     if (item > 0) {
@@ -194,8 +196,8 @@ void values_and_inverse_backward(const NystromShape& shape, const NystromInputs&
 }
 
 // From that of A: adds to those of the landmarks.
-void landmarks_backward(const NystromShape& shape, const NystromSaved& saved,
-                        const NystromBackwardScratch& scratch) {
+void landmarks_backward(const LandmarkHeadShape& shape, const LandmarkHeadSaved& saved,
+                        const LandmarkHeadBackwardScratch& scratch) {
   const int64_t m = shape.landmarks, d = shape.depth;
   const GemmPrecisionScope exact(GemmPrecision::float32);
   gemm(m, d, m, scratch.grad_a, saved.k, scratch.grad_q[0], {.old = 1});
@@ -204,13 +206,14 @@ void landmarks_backward(const NystromShape& shape, const NystromSaved& saved,
 
 }  // namespace
 
-void landmark_attention_forward(const NystromShape& shape, const NystromInputs& in, Matrix out,
-                                const NystromSaved& saved, Arena& arena, const Team& team) {
+void landmark_attention_forward(const LandmarkHeadShape& shape, const LandmarkHeadInputs& in,
+                                Matrix out, const LandmarkHeadSaved& saved, Arena& arena,
+                                const Team& team) {
   const int64_t m = shape.landmarks, d = shape.depth;
   const TokenSpan span = span_of(in.mask, shape.length);
   if (span.length == 0) return zero_rows(out, 0, shape.length, d);
   const Arena::Frame frame(arena);
-  const NystromScratch scratch(shape, padding_of(span), team.parts(), arena);
+  const LandmarkHeadScratch scratch(shape, padding_of(span), team.parts(), arena);
   const Tokens tokens(shape, in, span, scratch);
 
   const Segments segments(shape.length, m);
@@ -227,9 +230,10 @@ void landmark_attention_forward(const NystromShape& shape, const NystromInputs& 
   zero_padding(out, in.mask, span, shape.length, d);
 }
 
-void landmark_attention_backward(const NystromShape& shape, const NystromInputs& in,
-                                 const NystromSaved& saved, ConstMatrix grad_out,
-                                 const NystromGradients& grad, Arena& arena, const Team& team) {
+void landmark_attention_backward(const LandmarkHeadShape& shape, const LandmarkHeadInputs& in,
+                                 const LandmarkHeadSaved& saved, ConstMatrix grad_out,
+                                 const LandmarkHeadGradients& grad, Arena& arena,
+                                 const Team& team) {
   const int64_t m = shape.landmarks, d = shape.depth;
   const TokenSpan span = span_of(in.mask, shape.length);
   if (shape.kernel > 0) std::fill(grad.conv_weight, grad.conv_weight + shape.kernel, 0.0F);
@@ -239,7 +243,7 @@ void landmark_attention_backward(const NystromShape& shape, const NystromInputs&
     return;
   }
   const Arena::Frame frame(arena);
-  const NystromBackwardScratch scratch(shape, padding_of(span), team.parts(), arena);
+  const LandmarkHeadBackwardScratch scratch(shape, padding_of(span), team.parts(), arena);
   const Tokens tokens(shape, in, span, scratch);
   const ConstMatrix g = without_padding(grad_out, in.mask, span, d, scratch.g);
   {

@@ -21,7 +21,7 @@
 
 namespace lra::ops::cpu {
 
-struct NystromShape {
+struct LandmarkHeadShape {
   int64_t length = 0;     // N, more than landmarks
   int64_t landmarks = 0;  // m
   int64_t depth = 0;      // d
@@ -31,14 +31,14 @@ struct NystromShape {
 };
 
 /// One head: q, k and v [N,d], any row stride.
-struct NystromInputs {
+struct LandmarkHeadInputs {
   ConstMatrix q, k, v;
   const bool* mask = nullptr;          // [N]
   const float* conv_weight = nullptr;  // [kernel]
   std::optional<float> norm = {};      // where the inverse starts; none: of the head's own matrix
 };
 
-struct NystromGradients {
+struct LandmarkHeadGradients {
   Matrix q, k, v;                // [N,d]
   float* conv_weight = nullptr;  // [kernel]
   float* norm = nullptr;         // of one that was given; null where none was
@@ -46,8 +46,8 @@ struct NystromGradients {
 
 /// What the forward pass leaves for the backward pass, a head: landmarks, B V and of which
 /// softmaxes it is made, and those of F.
-struct NystromSaved {
-  LRA_INLINE NystromSaved(const NystromShape& shape, Arena& arena)
+struct LandmarkHeadSaved {
+  LRA_INLINE LandmarkHeadSaved(const LandmarkHeadShape& shape, Arena& arena)
       : q(arena.matrix(shape.landmarks, shape.depth)),
         k(arena.matrix(shape.landmarks, shape.depth)),
         bv(arena.matrix(shape.landmarks, shape.depth)),
@@ -62,7 +62,7 @@ struct NystromSaved {
 
 /// Sums over the positions, [m,d] each, for every range of them: one set where there is one range.
 struct LandmarkSums {
-  LRA_INLINE LandmarkSums(const NystromShape& shape, int64_t parts, Arena& arena)
+  LRA_INLINE LandmarkSums(const LandmarkHeadShape& shape, int64_t parts, Arena& arena)
       : stride(whole_lines(shape.landmarks * shape.depth)),
         depth(shape.depth),
         data(arena.take(parts * stride)) {}
@@ -73,9 +73,9 @@ struct LandmarkSums {
 
 /// Tokens without the padding among them, where there is some; A, its inverse and what that makes
 /// of B V; B V and its softmaxes by ranges, where there are several.
-struct NystromScratch {
-  LRA_INLINE NystromScratch(const NystromShape& shape, InnerPadding holes, int64_t parts,
-                            Arena& arena)
+struct LandmarkHeadScratch {
+  LRA_INLINE LandmarkHeadScratch(const LandmarkHeadShape& shape, InnerPadding holes, int64_t parts,
+                                 Arena& arena)
       : q(tokens(shape, holes, arena)),
         k(tokens(shape, holes, arena)),
         v(tokens(shape, holes, arena)),
@@ -85,7 +85,8 @@ struct NystromScratch {
         bv(shape, parts > 1 ? parts : 0, arena),
         b{.max = arena.take(parts > 1 ? parts * shape.landmarks : 0),
           .inverse_sum = arena.take(parts > 1 ? parts * shape.landmarks : 0)} {}
-  LRA_INLINE static float* tokens(const NystromShape& shape, InnerPadding holes, Arena& arena) {
+  LRA_INLINE static float* tokens(const LandmarkHeadShape& shape, InnerPadding holes,
+                                  Arena& arena) {
     return holes == InnerPadding::yes ? arena.take(shape.length * shape.depth) : nullptr;
   }
   float *q, *k, *v;
@@ -95,8 +96,8 @@ struct NystromScratch {
 };
 
 /// Of one range: a tile of values between what the convolution reads beside it.
-struct NystromPartScratch {
-  LRA_INLINE NystromPartScratch(const NystromShape& shape, Arena& arena)
+struct LandmarkHeadPartScratch {
+  LRA_INLINE LandmarkHeadPartScratch(const LandmarkHeadShape& shape, Arena& arena)
       : v_tile(arena.matrix(kTile + pad_rows(shape.kernel), shape.depth)) {
     {
       const Arena::Frame frame(arena);
@@ -110,10 +111,10 @@ struct NystromPartScratch {
 };
 
 /// The same and gradients, backward.
-struct NystromBackwardScratch : NystromScratch {
-  LRA_INLINE NystromBackwardScratch(const NystromShape& shape, InnerPadding holes, int64_t parts,
-                                    Arena& arena)
-      : NystromScratch(shape, holes, /*parts=*/1, arena),
+struct LandmarkHeadBackwardScratch : LandmarkHeadScratch {
+  LRA_INLINE LandmarkHeadBackwardScratch(const LandmarkHeadShape& shape, InnerPadding holes,
+                                         int64_t parts, Arena& arena)
+      : LandmarkHeadScratch(shape, holes, /*parts=*/1, arena),
         g(tokens(shape, holes, arena)),
         grad_z(arena.matrix(shape.landmarks, shape.landmarks)),
         grad_a(arena.matrix(shape.landmarks, shape.landmarks)),
@@ -129,8 +130,8 @@ struct NystromBackwardScratch : NystromScratch {
   InverseIterates iterates;
 };
 
-struct NystromBackwardPartScratch {
-  LRA_INLINE NystromBackwardPartScratch(const NystromShape& shape, Arena& arena)
+struct LandmarkHeadBackwardPartScratch {
+  LRA_INLINE LandmarkHeadBackwardPartScratch(const LandmarkHeadShape& shape, Arena& arena)
       : v_tile(arena.matrix(kTile + pad_rows(shape.kernel), shape.depth)),
         g_tile(arena.matrix(kTile + pad_rows(shape.kernel), shape.depth)) {
     {
@@ -149,14 +150,16 @@ struct NystromBackwardPartScratch {
 namespace lra::ops::LRA_KERNELS {
 
 /// Writes out [N,d], rows of padded positions zero, and what `saved` has room for. Takes
-/// NystromScratch of `arena`, and of the team's NystromPartScratch.
-void landmark_attention_forward(const NystromShape& shape, const NystromInputs& inputs, Matrix out,
-                                const NystromSaved& saved, Arena& arena, const Team& team);
+/// LandmarkHeadScratch of `arena`, and of the team's LandmarkHeadPartScratch.
+void landmark_attention_forward(const LandmarkHeadShape& shape, const LandmarkHeadInputs& inputs,
+                                Matrix out, const LandmarkHeadSaved& saved, Arena& arena,
+                                const Team& team);
 
-/// Writes all gradients, given that of out [N,d]. Takes NystromBackwardScratch and
-/// NystromBackwardPartScratch.
-void landmark_attention_backward(const NystromShape& shape, const NystromInputs& inputs,
-                                 const NystromSaved& saved, ConstMatrix grad_out,
-                                 const NystromGradients& gradients, Arena& arena, const Team& team);
+/// Writes all gradients, given that of out [N,d]. Takes LandmarkHeadBackwardScratch and
+/// LandmarkHeadBackwardPartScratch.
+void landmark_attention_backward(const LandmarkHeadShape& shape, const LandmarkHeadInputs& inputs,
+                                 const LandmarkHeadSaved& saved, ConstMatrix grad_out,
+                                 const LandmarkHeadGradients& gradients, Arena& arena,
+                                 const Team& team);
 
 }  // namespace lra::ops::LRA_KERNELS

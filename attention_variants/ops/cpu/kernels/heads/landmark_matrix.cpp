@@ -12,8 +12,8 @@ namespace lra::ops::cpu::LRA_ISA {
 namespace {
 
 // Makes landmarks, A and the sums of its columns.
-float make_norm(const NystromShape& shape, const NystromInputs& in,
-                const NystromNormScratch& scratch) {
+float make_norm(const LandmarkHeadShape& shape, const LandmarkHeadInputs& in,
+                const LandmarkHeadNormScratch& scratch) {
   const Segments segments(shape.length, shape.landmarks);
   segment_means(segments, shape.over, in.q, in.mask, shape.depth, scratch.q, scratch.bias);
   segment_means(segments, shape.over, in.k, in.mask, shape.depth, scratch.k, scratch.bias);
@@ -23,12 +23,12 @@ float make_norm(const NystromShape& shape, const NystromInputs& in,
 
 }  // namespace
 
-float landmark_scale(const NystromShape& shape) {
+float landmark_scale(const LandmarkHeadShape& shape) {
   return 1 / std::sqrt(static_cast<float>(shape.depth));
 }
 
-void landmark_matrix(const NystromShape& shape, ConstMatrix q, ConstMatrix k, const float* bias,
-                     Matrix a) {
+void landmark_matrix(const LandmarkHeadShape& shape, ConstMatrix q, ConstMatrix k,
+                     const float* bias, Matrix a) {
   const int64_t m = shape.landmarks;
   gemm_nt(m, m, shape.depth, q, k, a, {.product = landmark_scale(shape)});
   softmax_rows(a.data, m, m, bias);
@@ -37,18 +37,18 @@ void landmark_matrix(const NystromShape& shape, ConstMatrix q, ConstMatrix k, co
   }
 }
 
-float landmark_norm(const NystromShape& shape, const NystromInputs& in, Arena& arena) {
+float landmark_norm(const LandmarkHeadShape& shape, const LandmarkHeadInputs& in, Arena& arena) {
   const GemmPrecisionScope exact(GemmPrecision::float32);
   const Arena::Frame frame(arena);
-  return make_norm(shape, in, NystromNormScratch(shape, arena));
+  return make_norm(shape, in, LandmarkHeadNormScratch(shape, arena));
 }
 
-void landmark_norm_backward(const NystromShape& shape, const NystromInputs& in, float grad_norm,
-                            const NystromGradients& grad, Arena& arena) {
+void landmark_norm_backward(const LandmarkHeadShape& shape, const LandmarkHeadInputs& in,
+                            float grad_norm, const LandmarkHeadGradients& grad, Arena& arena) {
   const int64_t m = shape.landmarks, d = shape.depth;
   const GemmPrecisionScope exact(GemmPrecision::float32);
   const Arena::Frame frame(arena);
-  const NystromNormScratch scratch(shape, arena);
+  const LandmarkHeadNormScratch scratch(shape, arena);
   make_norm(shape, in, scratch);
   std::fill(scratch.grad_a.data, scratch.grad_a.data + m * m, 0.0F);
   column_norm_backward(m, scratch.column_sums, grad_norm, scratch.grad_a);

@@ -9,8 +9,8 @@
 namespace lra::ops::cpu {
 
 /// What landmark_norm() makes on its way, and gradients: [m,d], [m,m] and [m].
-struct NystromNormScratch {
-  LRA_INLINE NystromNormScratch(const NystromShape& shape, Arena& arena)
+struct LandmarkHeadNormScratch {
+  LRA_INLINE LandmarkHeadNormScratch(const LandmarkHeadShape& shape, Arena& arena)
       : q(arena.matrix(shape.landmarks, shape.depth)),
         k(arena.matrix(shape.landmarks, shape.depth)),
         grad(arena.matrix(shape.landmarks, shape.depth)),
@@ -27,19 +27,19 @@ struct NystromNormScratch {
 namespace lra::ops::LRA_KERNELS {
 
 /// s.
-float landmark_scale(const NystromShape& shape);
+float landmark_scale(const LandmarkHeadShape& shape);
 
 /// Writes a [m,m] of the landmarks q and k [m,d]; `bias` [m] is -inf at absent ones, whose rows and
 /// columns are zero.
-void landmark_matrix(const NystromShape& shape, ConstMatrix q, ConstMatrix k, const float* bias,
-                     Matrix a);
+void landmark_matrix(const LandmarkHeadShape& shape, ConstMatrix q, ConstMatrix k,
+                     const float* bias, Matrix a);
 
-/// ‖A‖₁, from q, k and mask. Takes NystromNormScratch.
-float landmark_norm(const NystromShape& shape, const NystromInputs& inputs, Arena& arena);
+/// ‖A‖₁, from q, k and mask. Takes LandmarkHeadNormScratch.
+float landmark_norm(const LandmarkHeadShape& shape, const LandmarkHeadInputs& inputs, Arena& arena);
 
 /// Adds to those of q and k [N,d] what reaches them through landmark_norm(), given its gradient.
-/// Takes NystromNormScratch.
-void landmark_norm_backward(const NystromShape& shape, const NystromInputs& inputs, float grad_norm,
-                            const NystromGradients& gradients, Arena& arena);
+/// Takes LandmarkHeadNormScratch.
+void landmark_norm_backward(const LandmarkHeadShape& shape, const LandmarkHeadInputs& inputs,
+                            float grad_norm, const LandmarkHeadGradients& gradients, Arena& arena);
 
 }  // namespace lra::ops::LRA_KERNELS

@@ -12,7 +12,7 @@ namespace {
 
 // out [rows,d] = (out + row) / (e z + share), e [rows,f]; the divisor without its lower bound is
 // kept.
-void divide(const FeatureShape& shape, const float* e, const float* z, float share,
+void divide(const LinearHeadShape& shape, const float* e, const float* z, float share,
             const float* row, Matrix out, int64_t rows, float* denominators) {
   for (int64_t r = 0; r < rows; ++r) {
     const float* from = e + r * shape.width;
@@ -35,7 +35,7 @@ float sum_of(const float* x, int64_t count, float factor) {
 }
 
 // Makes the sums those with another c, larger than theirs: e is exp(.. - c).
-void lower(const FeatureShape& shape, float largest, KeySums& sums) {
+void lower(const LinearHeadShape& shape, float largest, KeySums& sums) {
   const float factor = std::exp(sums.largest - largest);
   for (int64_t i = 0; i < shape.sums(); ++i) sums.sums[i] *= factor;
   sums.largest = largest;
@@ -43,8 +43,8 @@ void lower(const FeatureShape& shape, float largest, KeySums& sums) {
 
 // S of the keys of a range, without its share.
 void sum_keys(const HeadPass& pass, const PositionRange& range, KeySums& to,
-              const FeaturePartScratch& own) {
-  const FeatureShape& shape = pass.shape;
+              const LinearHeadPartScratch& own) {
+  const LinearHeadShape& shape = pass.shape;
   const int64_t f = shape.width, d = shape.depth;
   std::fill(to.sums, to.sums + shape.sums(), 0.0F);
   std::fill(to.values, to.values + d, 0.0F);
@@ -73,7 +73,7 @@ void sum_keys(const HeadPass& pass, const PositionRange& range, KeySums& to,
 }
 
 // To those of earlier keys.
-void join_keys(const FeatureShape& shape, KeySums& from, KeySums& to) {
+void join_keys(const LinearHeadShape& shape, KeySums& from, KeySums& to) {
   add(to.values, from.values, shape.depth, to.values);
   to.count += from.count;
   if (shape.map == FeatureMap::softmax && from.largest != to.largest) {
@@ -90,16 +90,16 @@ void join_keys(const FeatureShape& shape, KeySums& from, KeySums& to) {
 }
 
 // S of all keys.
-void sum_all_keys(const HeadPass& pass, const FeatureState& state, const FeatureScratch& scratch,
-                  const Team& team) {
-  const FeatureShape& shape = pass.shape;
+void sum_all_keys(const HeadPass& pass, const LinearHeadState& state,
+                  const LinearHeadScratch& scratch, const Team& team) {
+  const LinearHeadShape& shape = pass.shape;
   const int64_t f = shape.width, d = shape.depth;
   team.for_each(team.parts(), [&](int64_t part, Arena& arena) {
     KeySums& of_part = scratch.keys[part];
     of_part.sums = part == 0 ? state.sums : scratch.sums + (part - 1) * whole_lines(shape.sums());
     of_part.values = scratch.values[part];
     sum_keys(pass, team.range(part, pass.keys, kFeatureTile), of_part,
-             FeaturePartScratch(shape, arena));
+             LinearHeadPartScratch(shape, arena));
   });
   KeySums& all = scratch.keys[0];
   for (int64_t part = 1; part < team.parts(); ++part) join_keys(shape, scratch.keys[part], all);
@@ -114,10 +114,10 @@ void sum_all_keys(const HeadPass& pass, const FeatureState& state, const Feature
 
 }  // namespace
 
-void linear_attention_forward(const FeatureShape& shape, const FeatureInputs& in, Matrix out,
-                              const FeatureState& state, Arena& arena, const Team& team) {
+void linear_attention_forward(const LinearHeadShape& shape, const LinearHeadInputs& in, Matrix out,
+                              const LinearHeadState& state, Arena& arena, const Team& team) {
   const Arena::Frame frame(arena);
-  const FeatureScratch scratch(shape, team.parts(), arena);
+  const LinearHeadScratch scratch(shape, team.parts(), arena);
   const HeadPass pass(shape, in, scratch.w);
   sum_all_keys(pass, state, scratch, team);
   const int64_t f = shape.width, d = shape.depth;
@@ -126,7 +126,7 @@ void linear_attention_forward(const FeatureShape& shape, const FeatureInputs& in
   const float* const s_sum = column_sums(s, f, d, shape.offset, scratch.row);
   const float z_sum = sum_of(z, f, shape.offset);
   team.for_each(team.parts(), [&](int64_t part, Arena& of_part) {
-    const FeaturePartScratch own(shape, of_part);
+    const LinearHeadPartScratch own(shape, of_part);
     const PositionRange range = team.range(part, pass.span.length, kFeatureTile);
     for (int64_t begin = range.begin; begin < range.end; begin += kFeatureTile) {
       const int64_t rows = std::min(kFeatureTile, range.end - begin);
@@ -144,9 +144,9 @@ void linear_attention_forward(const FeatureShape& shape, const FeatureInputs& in
   zero_padding(out, in.mask, pass.span, shape.length, d);
 }
 
-Largest feature_largest(const FeatureShape& shape, const FeatureInputs& in, Arena& arena) {
+Largest feature_largest(const LinearHeadShape& shape, const LinearHeadInputs& in, Arena& arena) {
   const Arena::Frame frame(arena);
-  const FeatureLargestScratch scratch(shape, arena);
+  const LinearHeadLargestScratch scratch(shape, arena);
   const HeadPass pass(shape, in, scratch.w);
   Largest all{.value = -std::numeric_limits<float>::infinity()};
   for (int64_t begin = 0; begin < pass.keys; begin += kFeatureTile) {

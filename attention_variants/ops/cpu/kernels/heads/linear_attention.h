@@ -15,7 +15,7 @@
 
 namespace lra::ops::cpu {
 
-struct FeatureShape {
+struct LinearHeadShape {
   FeatureMap map = FeatureMap::elu;
   int64_t length = 0;                 // N
   int64_t depth = 0;                  // d
@@ -32,10 +32,11 @@ struct FeatureShape {
   bool count_padding = false;  // padded keys count as tokens with k = v = 0
   MaxGradient max_gradient = MaxGradient::attached;
 
-  LRA_INLINE int64_t sums() const { return width * (depth + 1); }  // floats of FeatureState::sums
+  // Floats of LinearHeadState::sums.
+  LRA_INLINE int64_t sums() const { return width * (depth + 1); }
 };
 
-struct FeatureInputs {
+struct LinearHeadInputs {
   ConstMatrix q, k, v;                // [N,d]
   const bool* mask = nullptr;         // [N]
   const float* phases = nullptr;      // [N,2] sin θ, cos θ, of cosine
@@ -49,14 +50,14 @@ struct Largest {
 };
 
 /// What the backward pass needs of the forward pass.
-struct FeatureState {
+struct LinearHeadState {
   float* sums = nullptr;          // [f,d] of S, then [f] of its last column
   float* largest = nullptr;       // [1] c of the keys, of softmax
   int64_t* where = nullptr;       // [2] its position and feature, where it is the head's own
   float* denominators = nullptr;  // [N]
 };
 
-struct FeatureGradients {
+struct LinearHeadGradients {
   Matrix q, k, v;            // [N,d]
   float* largest = nullptr;  // of a c that was given; null where none was
 };
@@ -66,8 +67,8 @@ inline constexpr int64_t kFeatureTile = 128;
 
 /// What the keys of a range add up to.
 struct KeySums {
-  float *sums, *values;         // as FeatureState::sums; [d] of the values
-  float largest;                // as FeatureState's
+  float *sums, *values;         // as LinearHeadState::sums; [d] of the values
+  float largest;                // as LinearHeadState's
   int64_t row, feature, count;  // of the largest; keys
 };
 
@@ -77,15 +78,15 @@ struct QuerySums {
   float denominators;   // of the denominators
 };
 
-/// Wᵀ; a row of sums; what ranges of keys add up to, the first in FeatureState.
-struct FeatureScratch {
-  LRA_INLINE FeatureScratch(const FeatureShape& shape, int64_t parts, Arena& arena)
+/// Wᵀ; a row of sums; what ranges of keys add up to, the first in LinearHeadState.
+struct LinearHeadScratch {
+  LRA_INLINE LinearHeadScratch(const LinearHeadShape& shape, int64_t parts, Arena& arena)
       : w(transposed(shape, arena)),
         row(arena.take(shape.depth)),
         sums(arena.take((parts - 1) * whole_lines(shape.sums()))),
         values(arena.matrix(parts, shape.depth)),
         keys(arena.take<KeySums>(parts)) {}
-  LRA_INLINE static Matrix transposed(const FeatureShape& shape, Arena& arena) {
+  LRA_INLINE static Matrix transposed(const LinearHeadShape& shape, Arena& arena) {
     const int64_t stride = transposed_stride(shape.width);
     return {arena.take(shape.depth * stride), stride};
   }
@@ -97,8 +98,8 @@ struct FeatureScratch {
 };
 
 /// Of one range: features and rows of a tile.
-struct FeaturePartScratch {
-  LRA_INLINE FeaturePartScratch(const FeatureShape& shape, Arena& arena)
+struct LinearHeadPartScratch {
+  LRA_INLINE LinearHeadPartScratch(const LinearHeadShape& shape, Arena& arena)
       : e(arena.take(kFeatureTile * shape.width)),
         x(arena.take(kFeatureTile * shape.depth)),
         v(arena.take(kFeatureTile * shape.depth)) {}
@@ -106,18 +107,18 @@ struct FeaturePartScratch {
 };
 
 /// What feature_largest() takes.
-struct FeatureLargestScratch {
-  LRA_INLINE FeatureLargestScratch(const FeatureShape& shape, Arena& arena)
-      : w(FeatureScratch::transposed(shape, arena)), part(shape, arena) {}
+struct LinearHeadLargestScratch {
+  LRA_INLINE LinearHeadLargestScratch(const LinearHeadShape& shape, Arena& arena)
+      : w(LinearHeadScratch::transposed(shape, arena)), part(shape, arena) {}
   Matrix w;  // [d,f]
-  FeaturePartScratch part;
+  LinearHeadPartScratch part;
 };
 
 /// The same and gradients, backward.
-struct FeatureBackwardScratch {
-  LRA_INLINE FeatureBackwardScratch(const FeatureShape& shape, int64_t parts, Arena& arena)
-      : w(FeatureScratch::transposed(shape, arena)),
-        s(FeatureScratch::transposed(shape, arena)),
+struct LinearHeadBackwardScratch {
+  LRA_INLINE LinearHeadBackwardScratch(const LinearHeadShape& shape, int64_t parts, Arena& arena)
+      : w(LinearHeadScratch::transposed(shape, arena)),
+        s(LinearHeadScratch::transposed(shape, arena)),
         row(arena.take(shape.depth)),
         sums(arena.take(parts * whole_lines(shape.sums() + shape.depth))),
         queries(arena.take<QuerySums>(parts)),
@@ -129,9 +130,9 @@ struct FeatureBackwardScratch {
   float* grad_largest;  // [parts]
 };
 
-struct FeatureBackwardPartScratch : FeaturePartScratch {
-  LRA_INLINE FeatureBackwardPartScratch(const FeatureShape& shape, Arena& arena)
-      : FeaturePartScratch(shape, arena),
+struct LinearHeadBackwardPartScratch : LinearHeadPartScratch {
+  LRA_INLINE LinearHeadBackwardPartScratch(const LinearHeadShape& shape, Arena& arena)
+      : LinearHeadPartScratch(shape, arena),
         grad_e(arena.matrix(kFeatureTile, shape.width)),
         grad_row(arena.matrix(kFeatureTile, shape.depth)),
         grad_denominators(arena.take(kFeatureTile)),
@@ -144,18 +145,19 @@ struct FeatureBackwardPartScratch : FeaturePartScratch {
 
 namespace lra::ops::LRA_KERNELS {
 
-/// Writes out [N,d], rows of padded positions zero, and `state`. Takes FeatureScratch of `arena`,
-/// and of the team's FeaturePartScratch.
-void linear_attention_forward(const FeatureShape& shape, const FeatureInputs& inputs, Matrix out,
-                              const FeatureState& state, Arena& arena, const Team& team);
+/// Writes out [N,d], rows of padded positions zero, and `state`. Takes LinearHeadScratch of
+/// `arena`, and of the team's LinearHeadPartScratch.
+void linear_attention_forward(const LinearHeadShape& shape, const LinearHeadInputs& inputs,
+                              Matrix out, const LinearHeadState& state, Arena& arena,
+                              const Team& team);
 
-/// Writes all gradients, given out and its gradient. Takes FeatureBackwardScratch and
-/// FeatureBackwardPartScratch.
-void linear_attention_backward(const FeatureShape& shape, const FeatureInputs& inputs,
-                               ConstMatrix out, const FeatureState& state, ConstMatrix grad_out,
-                               const FeatureGradients& grad, Arena& arena, const Team& team);
+/// Writes all gradients, given out and its gradient. Takes LinearHeadBackwardScratch and
+/// LinearHeadBackwardPartScratch.
+void linear_attention_backward(const LinearHeadShape& shape, const LinearHeadInputs& inputs,
+                               ConstMatrix out, const LinearHeadState& state, ConstMatrix grad_out,
+                               const LinearHeadGradients& grad, Arena& arena, const Team& team);
 
-/// c of this head's own keys, of softmax. Takes FeatureLargestScratch.
-Largest feature_largest(const FeatureShape& shape, const FeatureInputs& inputs, Arena& arena);
+/// c of this head's own keys, of softmax. Takes LinearHeadLargestScratch.
+Largest feature_largest(const LinearHeadShape& shape, const LinearHeadInputs& inputs, Arena& arena);
 
 }  // namespace lra::ops::LRA_KERNELS

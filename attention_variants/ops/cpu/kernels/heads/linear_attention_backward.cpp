@@ -33,9 +33,9 @@ void divide_backward(ConstMatrix out, ConstMatrix grad, const float* denominator
 
 // Writes the gradient of q in a range, and adds up those of S and of its last column.
 void queries_backward(const HeadPass& pass, const PositionRange& range, ConstMatrix s,
-                      ConstMatrix out, const FeatureState& state, ConstMatrix grad_out,
-                      Matrix grad_q, QuerySums& to, const FeatureBackwardPartScratch& own) {
-  const FeatureShape& shape = pass.shape;
+                      ConstMatrix out, const LinearHeadState& state, ConstMatrix grad_out,
+                      Matrix grad_q, QuerySums& to, const LinearHeadBackwardPartScratch& own) {
+  const LinearHeadShape& shape = pass.shape;
   const int64_t f = shape.width, d = shape.depth;
   const float* const z = state.sums + f * d;
   float* const grad_denominators = own.grad_denominators;
@@ -73,10 +73,11 @@ void queries_backward(const HeadPass& pass, const PositionRange& range, ConstMat
 }
 
 // The same of all queries; returns the gradients of S and of its last column.
-const QuerySums& all_queries_backward(const HeadPass& pass, const FeatureBackwardScratch& scratch,
-                                      ConstMatrix out, const FeatureState& state,
-                                      ConstMatrix grad_out, Matrix grad_q, const Team& team) {
-  const FeatureShape& shape = pass.shape;
+const QuerySums& all_queries_backward(const HeadPass& pass,
+                                      const LinearHeadBackwardScratch& scratch, ConstMatrix out,
+                                      const LinearHeadState& state, ConstMatrix grad_out,
+                                      Matrix grad_q, const Team& team) {
+  const LinearHeadShape& shape = pass.shape;
   const int64_t f = shape.width, d = shape.depth, size = shape.sums() + d,
                 stride = whole_lines(size);
   transpose({state.sums, d}, f, d, scratch.s);
@@ -87,7 +88,7 @@ const QuerySums& all_queries_backward(const HeadPass& pass, const FeatureBackwar
     of_part.z = sums + f * d;
     of_part.rows = of_part.z + f;
     queries_backward(pass, team.range(part, pass.span.length, kFeatureTile), scratch.s, out, state,
-                     grad_out, grad_q, of_part, FeatureBackwardPartScratch(shape, arena));
+                     grad_out, grad_q, of_part, LinearHeadBackwardPartScratch(shape, arena));
   });
   QuerySums& all = scratch.queries[0];
   for (int64_t part = 1; part < team.parts(); ++part) {
@@ -103,8 +104,8 @@ const QuerySums& all_queries_backward(const HeadPass& pass, const FeatureBackwar
 // Given these, writes the gradients of k and v in a range; returns that of c.
 float keys_backward(const HeadPass& pass, const PositionRange& range, const QuerySums& of,
                     ConstMatrix transposed, const float* row_sum, float largest, Matrix grad_k,
-                    Matrix grad_v, const FeatureBackwardPartScratch& own) {
-  const FeatureShape& shape = pass.shape;
+                    Matrix grad_v, const LinearHeadBackwardPartScratch& own) {
+  const LinearHeadShape& shape = pass.shape;
   const int64_t f = shape.width, d = shape.depth;
   float grad_largest = 0;
   for (int64_t begin = range.begin; begin < range.end; begin += kFeatureTile) {
@@ -122,17 +123,17 @@ float keys_backward(const HeadPass& pass, const PositionRange& range, const Quer
   return grad_largest;
 }
 
-void all_keys_backward(const HeadPass& pass, const FeatureBackwardScratch& scratch,
-                       const FeatureState& state, const QuerySums& of, const FeatureGradients& grad,
-                       const Team& team) {
-  const FeatureShape& shape = pass.shape;
+void all_keys_backward(const HeadPass& pass, const LinearHeadBackwardScratch& scratch,
+                       const LinearHeadState& state, const QuerySums& of,
+                       const LinearHeadGradients& grad, const Team& team) {
+  const LinearHeadShape& shape = pass.shape;
   const int64_t f = shape.width, d = shape.depth;
   const float* const row_sum = column_sums({of.s, d}, f, d, shape.offset, scratch.row);
   transpose({of.s, d}, f, d, scratch.s);
   team.for_each(team.parts(), [&](int64_t part, Arena& arena) {
     scratch.grad_largest[part] =
         keys_backward(pass, team.range(part, pass.keys, kFeatureTile), of, scratch.s, row_sum,
-                      *state.largest, grad.k, grad.v, FeatureBackwardPartScratch(shape, arena));
+                      *state.largest, grad.k, grad.v, LinearHeadBackwardPartScratch(shape, arena));
   });
   if (shape.map != FeatureMap::softmax || shape.max_gradient == MaxGradient::detached ||
       pass.keys == 0)
@@ -150,11 +151,11 @@ void all_keys_backward(const HeadPass& pass, const FeatureBackwardScratch& scrat
 
 }  // namespace
 
-void linear_attention_backward(const FeatureShape& shape, const FeatureInputs& in, ConstMatrix out,
-                               const FeatureState& state, ConstMatrix grad_out,
-                               const FeatureGradients& grad, Arena& arena, const Team& team) {
+void linear_attention_backward(const LinearHeadShape& shape, const LinearHeadInputs& in,
+                               ConstMatrix out, const LinearHeadState& state, ConstMatrix grad_out,
+                               const LinearHeadGradients& grad, Arena& arena, const Team& team) {
   const Arena::Frame frame(arena);
-  const FeatureBackwardScratch scratch(shape, team.parts(), arena);
+  const LinearHeadBackwardScratch scratch(shape, team.parts(), arena);
   const HeadPass pass(shape, in, scratch.w);
   const QuerySums& of = all_queries_backward(pass, scratch, out, state, grad_out, grad.q, team);
   if (grad.largest != nullptr) *grad.largest = 0;

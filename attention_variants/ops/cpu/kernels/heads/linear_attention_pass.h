@@ -21,7 +21,7 @@ inline void add_and_scale(Matrix x, int64_t rows, int64_t width, const float* ro
 
 // What both passes over one head read; `projection` is room for Wᵀ, which it makes.
 struct HeadPass {
-  HeadPass(const FeatureShape& given_shape, const FeatureInputs& inputs, Matrix projection)
+  HeadPass(const LinearHeadShape& given_shape, const LinearHeadInputs& inputs, Matrix projection)
       : shape(given_shape),
         in(inputs),
         w(projection),
@@ -31,21 +31,21 @@ struct HeadPass {
   }
 
   FeatureTile tile(ConstMatrix of, int64_t begin, int64_t rows,
-                   const FeaturePartScratch& own) const {
+                   const LinearHeadPartScratch& own) const {
     return {.x = without_padding(of.from(begin), in.mask + begin, rows, shape.depth, own.x),
             .rows = rows,
             .phases = in.phases == nullptr ? nullptr : in.phases + 2 * begin,
             .e = own.e};
   }
-  ConstMatrix values(int64_t begin, int64_t rows, const FeaturePartScratch& own) const {
+  ConstMatrix values(int64_t begin, int64_t rows, const LinearHeadPartScratch& own) const {
     prefetch_rows(in.v, begin, rows, shape.depth);  // read after the features of their keys
     return without_padding(in.v.from(begin), in.mask + begin, rows, shape.depth, own.v);
   }
   // Of keys; null = all.
   const bool* seen(int64_t begin) const { return shape.count_padding ? nullptr : in.mask + begin; }
 
-  const FeatureShape& shape;
-  const FeatureInputs& in;
+  const LinearHeadShape& shape;
+  const LinearHeadInputs& in;
   const Matrix w;
   const TokenSpan span;
   const int64_t keys;  // positions
