@@ -17,6 +17,7 @@ enum class Softmax {
   approximate,  // approaches it as its budget grows, or would in exact arithmetic
   different,    // another function, by design
 };
+constexpr auto names(Softmax) { return std::array{"exact", "approximate", "different"}; }
 
 /// An option of a variant that is read only where another has a value: {"init", "pinv",
 /// "iterative"}.

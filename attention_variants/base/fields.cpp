@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "attention_variants/base/json_text.h"
+
 namespace lra {
 namespace {
 
@@ -55,7 +57,7 @@ Check json_object() {
 void check_keys(const json& object, const std::vector<std::string>& names,
                 const std::string& where) {
   if (!object.is_object()) {
-    throw UsageError(where + " should be a JSON object, not " + object.dump());
+    throw UsageError(where + " should be a JSON object, not " + printable_json(object));
   }
   for (const auto& [key, value] : object.items()) {
     if (std::ranges::find(names, key) == names.end()) throw unknown_name("key", key, names, where);
@@ -71,7 +73,7 @@ std::string place_within(const std::string& where, const std::string& name) {
 void bad_value(const std::string& where, const std::string& name, const std::string& expected,
                const json& value) {
   throw UsageError((where.empty() ? "" : where + ": ") + name + " should be " + expected +
-                   ", not " + value.dump());
+                   ", not " + printable_json(value));
 }
 
 json value_from_text(const std::string& text) {

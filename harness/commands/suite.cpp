@@ -34,7 +34,7 @@ namespace {
 suite::OpenedSuite opened_suite(const SuiteOptions& options, const suite::Suite& planned,
                                 int64_t threads_given, int64_t jobs) {
   // What is missing, or cannot serve, is found before anything is written.
-  const bool begins = !std::filesystem::exists(planned.request.out / suite::kSuiteFile);
+  const bool begins = !std::filesystem::exists(planned.request.out / kSuiteFile);
   if (begins) suite::check_attentions(planned);
   std::vector<suite::TaskData> data;
   try {
@@ -119,7 +119,7 @@ void show_plan(const SuiteOptions& options) {
   std::vector<suite::Prediction> predictions = suite::predict(suite, from);
   // What a run would cut, where none has begun.
   const double limit = suite.request.max_hours;
-  if (limit > 0 && !std::filesystem::exists(suite.request.out / suite::kSuiteFile)) {
+  if (limit > 0 && !std::filesystem::exists(suite.request.out / kSuiteFile)) {
     const double whole = suite::predicted_hours(suite, predictions, runner.jobs);
     if (whole > limit) {
       suite = suite::plan_suite(suite.request, limit / whole);
@@ -173,9 +173,7 @@ void show_status(const SuiteOptions& options) {
 // What of the options of lra suite the jobs are to have too.
 suite::SlurmOptions slurm_of(const SuiteOptions& options) {
   suite::SlurmOptions asked = options.cluster;
-  asked.timeout = options.timeout;
-  asked.tries = options.tries;
-  asked.check = options.check;
+  asked.cell = options.cell;
   asked.report = options.command->count("--only") == 0;
   return asked;
 }
@@ -188,7 +186,7 @@ struct Submission {
 // The cells that have neither ended nor a job in the queue, of --only where it is given. Where none
 // is left the last job is alone; throws where that is in the queue, too, or not asked for.
 Submission to_submit(const SuiteOptions& options, const suite::Suite& suite) {
-  Submission all{.cells = suite::open_cells(suite, options.timeout), .queued = {}};
+  Submission all{.cells = suite::open_cells(suite, options.cell.timeout), .queued = {}};
   if (options.command->count("--only") > 0) {
     const std::vector<size_t> only = parse_cells(options.only, suite.cells.size());
     std::erase_if(all.cells, [&](size_t cell) { return std::ranges::count(only, cell) == 0; });
@@ -239,7 +237,7 @@ void submit_suite(const SuiteOptions& options) {
                 threads = std::max<int64_t>(threads_given, 1);
   const std::string device = cluster.gpus.empty() ? options.device : "cuda";
   const suite::Suite planned = planned_suite(options, threads, device);
-  const bool exists = std::filesystem::exists(planned.request.out / suite::kSuiteFile);
+  const bool exists = std::filesystem::exists(planned.request.out / kSuiteFile);
   const host::SelfCommand& self = host::self_command();
   std::vector<std::string> program = self.words;
   program.front() = std::filesystem::canonical(self.program).string();

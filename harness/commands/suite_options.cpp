@@ -81,17 +81,17 @@ void add_runner_options(CLI::App& command, SuiteOptions& options) {
                   "GPUs to use, as cuda:0,cuda:1; one cell on each at a time, or more by --jobs")
       ->check(some_name());
   command
-      .add_option("--timeout", options.timeout,
+      .add_option("--timeout", options.cell.timeout,
                   "Seconds for a cell over all its tries; then it is timeout. 0 = none")
       ->check(number_in(0.0, 1e9))
       ->capture_default_str();
   command
-      .add_option("--tries", options.tries,
+      .add_option("--tries", options.cell.tries,
                   "A cell whose process dies so many times in a row without a new checkpoint is "
                   "crash")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  add_contract_options(command, options.check);
+  add_contract_options(command, options.cell.check);
   command.add_option("--device", options.device, "cpu, cuda or cuda:N")->capture_default_str();
   command.add_option("--dtype", options.dtype, "float32, or bfloat16 (autocast)")
       ->capture_default_str();

@@ -16,9 +16,9 @@ struct SuiteOptions {
                                         device = "cpu", dtype = "float32", devices, only, child;
   std::vector<std::string> sets, sources, records;
   bool synthetic = false, resume = false;
-  ContractCheck check = ContractCheck::own;
-  int64_t threads = 0, jobs = 0, tries = 3;
-  double timeout = 0, max_hours = 0;
+  int64_t threads = 0, jobs = 0;
+  double max_hours = 0;
+  suite::CellPolicy cell;
   bool probe = false, as_json = false, watch = false, slurm = false, dry_run = false;
   suite::SlurmOptions cluster;
   CLI::App* command = nullptr;

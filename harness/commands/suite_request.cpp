@@ -13,6 +13,7 @@
 #include "harness/suite/suite_data.h"
 #include "harness/suite/suite_folder.h"
 #include "lra/data/task.h"
+#include "results/records/file_names.h"
 
 namespace lra {
 namespace {
@@ -128,8 +129,6 @@ bool gives_device(const SuiteOptions& options) {
          !options.cluster.gpus.empty();
 }
 
-std::string kind_of(const std::string& device) { return device.substr(0, device.find(':')); }
-
 }  // namespace
 
 std::vector<size_t> parse_cells(const std::string& text, size_t count) {
@@ -154,10 +153,7 @@ std::vector<uint64_t> parse_seeds(const std::string& text, const std::string& fr
 }
 
 suite::RunnerOptions runner_of(const SuiteOptions& options) {
-  suite::RunnerOptions runner{.devices = devices_of(options),
-                              .tries = options.tries,
-                              .timeout = options.timeout,
-                              .check = options.check};
+  suite::RunnerOptions runner{.devices = devices_of(options), .cell = options.cell};
   const auto devices = static_cast<int64_t>(runner.devices.size());
   const bool gpus = runner.devices.front() != "cpu";
   if (options.jobs % devices != 0) {
@@ -184,10 +180,10 @@ int64_t cell_threads(const suite::RunnerOptions& runner) {
 suite::Suite planned_suite(const SuiteOptions& options, int64_t threads,
                            const std::string& device) {
   if (!options.out.empty() && !defines(options) &&
-      std::filesystem::exists(std::filesystem::path(options.out) / suite::kSuiteFile)) {
+      std::filesystem::exists(std::filesystem::path(options.out) / kSuiteFile)) {
     suite::Suite held = suite::load_suite(options.out);
     if (!options.data.empty()) held.request.data.given = options.data;
-    if (gives_device(options) && kind_of(device) != held.request.device) {
+    if (gives_device(options) && host::device_kind(device) != held.request.device) {
       throw UsageError(
           fmt::format("the suite in {} is of device {}, not {}; choose it, or another "
                       "--out folder",
@@ -196,16 +192,16 @@ suite::Suite planned_suite(const SuiteOptions& options, int64_t threads,
     return held;
   }
   if (options.resume && !options.out.empty() && !defines(options) &&
-      std::filesystem::exists(std::filesystem::path(options.out) / "runs")) {
+      std::filesystem::exists(std::filesystem::path(options.out) / kRunsFolder)) {
     throw Error(
         fmt::format("{} holds runs, but no {}, which says what suite they are of: give its "
                     "options again (--budget, --tasks, --attentions, ...)",
-                    options.out, suite::kSuiteFile));
+                    options.out, kSuiteFile));
   }
   suite::SuiteRequest request = request_of(options);
   request.threads = threads;
-  request.device = kind_of(device);
-  const bool joins = std::filesystem::exists(request.out / suite::kSuiteFile) &&
+  request.device = host::device_kind(device);
+  const bool joins = std::filesystem::exists(request.out / kSuiteFile) &&
                      (options.resume || options.command->got_subcommand("plan"));
   if (joins) request.changed = suite::changed_files(request.out);
   const suite::Suite planned = suite::plan_suite(request);

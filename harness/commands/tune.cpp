@@ -37,7 +37,7 @@ tune::TuneRequest tune_request(const TuneOptions& given, const suite::RunnerOpti
           .points = tune::grid_points(given.grid, options.sets),
           .data = options.data,
           .out = options.out,
-          .device = device.substr(0, device.find(':')),
+          .device = host::device_kind(device),
           .dtype = options.dtype,
           .threads = cell_threads(runner),
           .threads_given = options.threads > 0};
@@ -95,7 +95,7 @@ void run_tune(const TuneOptions& options) {
   runner.go_on = "the same command";
   for (const std::string& device : runner.devices) host::parse_device(device);
   tune::Search search = tune::plan_search(tune_request(options, runner));
-  if (options.cells.dry_run) return print_plan(search, options.cells.timeout);
+  if (options.cells.dry_run) return print_plan(search, options.cells.cell.timeout);
   tune::record_search(search);
   suite::say_cut_samples(search.suite,
                          {{.task = search.request.task, .directory = search.request.data}});

@@ -104,8 +104,7 @@ std::vector<FidelityInputs> TrainedInputs::layers(int64_t trials, int64_t length
       const int64_t real = dev.copy(index, j, length, tokens.data_ptr<int64_t>() + j * length);
       mask[0][j].narrow(0, 0, real).fill_(true);
     }
-    if (loader.nonzero_mask) mask = tokens.ne(0);
-    if (loader.all_real) mask = torch::ones_like(mask);
+    mask = input_mask(loader.mask, tokens, mask);
     const auto inputs = run_.model->attention_inputs(tokens.to(device_), mask.to(device_));
     for (size_t layer = 0; layer < layers.size(); ++layer)
       seen[layer].push_back(inputs[layer].narrow(0, 0, 1));

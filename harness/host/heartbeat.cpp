@@ -10,13 +10,13 @@
 
 #include "attention_variants/base/error.h"
 #include "attention_variants/base/files.h"
+#include "results/records/file_names.h"
 
 namespace lra::host {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kFolder = "runners";
 constexpr const char* kBeats = ".beat";  // beside the lock file, which holds its holder
 
 // Containers may share the name of their host, and have the same process numbers.
@@ -78,7 +78,7 @@ void check_others(const fs::path& folder, const std::string& own, std::chrono::m
 }  // namespace
 
 RunnerHeartbeat::RunnerHeartbeat(const fs::path& out, std::chrono::milliseconds beat)
-    : folder_(out / kFolder), name_(made(folder_)), lock_(folder_, name_) {
+    : folder_(out / kRunnersFolder), name_(made(folder_)), lock_(folder_, name_) {
   beat_ = std::jthread([folder = folder_, name = name_, beat](const std::stop_token& stop) {
     std::mutex mutex;
     std::condition_variable_any woken;
@@ -106,8 +106,9 @@ RunnerHeartbeat::~RunnerHeartbeat() {
 
 std::vector<LockHolder> runners(const fs::path& out) {
   std::vector<LockHolder> alive;
-  for (const std::string& name : names_in(out / kFolder)) {
-    if (auto holder = host::lock_holder(out / kFolder, name)) alive.push_back(std::move(*holder));
+  for (const std::string& name : names_in(out / kRunnersFolder)) {
+    if (auto holder = host::lock_holder(out / kRunnersFolder, name))
+      alive.push_back(std::move(*holder));
   }
   return alive;
 }

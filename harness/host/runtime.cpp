@@ -130,6 +130,8 @@ torch::Device parse_device(const std::string& text) {
   return device;
 }
 
+std::string device_kind(const std::string& device) { return device.substr(0, device.find(':')); }
+
 int64_t set_threads(int64_t threads) {
   constexpr int64_t kMostThreads = 1024;
   if (threads < 0 || threads > kMostThreads) {

@@ -15,6 +15,9 @@ namespace lra::host {
 /// device.
 torch::Device parse_device(const std::string& text);
 
+/// "cuda" of "cuda:1".
+std::string device_kind(const std::string& device);
+
 /// 0 = all processors this process may use. Sets the number of LibTorch's threads and returns it:
 /// fewer, with a warning, where OpenMP's variables limit them. Starts none, as of a process whose
 /// children compute. Throws UsageError on a number out of range.

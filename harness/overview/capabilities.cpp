@@ -10,18 +10,6 @@ namespace {
 
 constexpr const char* kNotTried = "not tried";
 
-const char* word(Softmax softmax) {
-  switch (softmax) {
-    case Softmax::exact:
-      return "exact";
-    case Softmax::approximate:
-      return "approximate";
-    case Softmax::different:
-      return "different";
-  }
-  return "";
-}
-
 // "yes", or what the clause measured.
 std::string tried(const char* clause, const contract::ContractSubject& subject) {
   const contract::Verdict verdict = contract::check_clause(clause, subject);
@@ -48,7 +36,7 @@ json declared(const AttentionEntry& entry, const Protocol& protocol, const std::
           {"title", info.title},
           {"paper", info.paper},
           {"complexity", info.complexity},
-          {"softmax", word(info.softmax)},
+          {"softmax", info.softmax},
           {"budget", info.budget},
           {"linear_memory", info.linear},
           {"state", info.state},

@@ -112,7 +112,7 @@ class AlreadyReported : public std::exception {
 /// of each other: it has then had its time.
 bool rank_zero_reports();
 
-// ---- The engines: harness/processes ----
+// ---- The engines ----
 
 /// Throws Error where this program was built without MPI, or MPI knows of another number of
 /// processes than the launcher.

@@ -31,7 +31,7 @@ int64_t sample_count(const Profile& record) {
 }
 
 // Why the record is noisy; "" = it is not.
-std::string noise(const Profile& record, const stats::BootstrapEstimate& estimate, int64_t passes) {
+std::string noise(const Profile& record, const stats::Estimate& estimate, int64_t passes) {
   if (record.method.contains(kStopped)) return record.method[kStopped];
   if (pass_count(record) < passes)
     return fmt::format("only {} of {} passes", pass_count(record), passes);
@@ -99,7 +99,7 @@ void settle(Profile& record, json method, const std::optional<Roofline>& rooflin
   const auto used = passes_of(time, passes);
   std::vector<double> samples;
   for (const auto& pass : used) samples.insert(samples.end(), pass.begin(), pass.end());
-  const stats::BootstrapEstimate estimate = stats::median_over_passes(used);
+  const stats::Estimate estimate = stats::median_over_passes(used);
   const stats::MedianEstimate plain = stats::median_estimate(samples);
   time.median = estimate.value;
   time.ci95 = has_interval(used) ? std::optional(estimate.ci95) : std::nullopt;

@@ -8,6 +8,7 @@
 #include "attention_variants/base/files.h"
 #include "harness/host/child.h"
 #include "harness/host/progress.h"
+#include "harness/host/runtime.h"
 
 namespace lra::profile {
 namespace {
@@ -95,8 +96,7 @@ Profile peer_record(const json& answer, Profile expected) {
   } catch (const std::exception& error) {
     throw Error(fmt::format("its answer is no line of a profile: {}", error.what()));
   }
-  const auto kind = [](const std::string& device) { return device.substr(0, device.find(':')); };
-  if (kind(said.device) != kind(expected.device)) {
+  if (host::device_kind(said.device) != host::device_kind(expected.device)) {
     throw Error(
         fmt::format("its answer should be of device {}, not of {}", expected.device, said.device));
   }

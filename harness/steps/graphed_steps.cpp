@@ -7,7 +7,7 @@
 
 namespace lra {
 
-GraphedSteps::GraphedSteps(torch::Device device, Maker make, StepWork work)
+GraphedSteps::GraphedSteps(torch::Device device, StepGraphMaker make, StepWork work)
     : device_(device), make_(std::move(make)), work_(std::move(work)) {}
 
 GraphedSteps::Recording& GraphedSteps::recording_for(const Batch& batch) {

@@ -30,11 +30,10 @@ struct StepWork {
 /// for the batch.
 class GraphedSteps {
  public:
-  using Maker = std::function<std::unique_ptr<StepGraph>()>;
   /// Steps that run as they are before one is recorded.
   static constexpr int64_t kWarmUps = 3;
 
-  GraphedSteps(torch::Device device, Maker make, StepWork work);
+  GraphedSteps(torch::Device device, StepGraphMaker make, StepWork work);
 
   /// One step on a batch, on the device. Throws Error where a recording fails: LibTorch's allocator
   /// and generators do not come back from that, so that no step can follow (pytorch#180395,
@@ -56,7 +55,7 @@ class GraphedSteps {
   void capture(Recording& recording);
 
   torch::Device device_;
-  Maker make_;
+  StepGraphMaker make_;
   StepWork work_;
   std::map<Key, Recording> recordings_;
 };

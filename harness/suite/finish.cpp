@@ -20,6 +20,7 @@
 #include "harness/profile/store.h"
 #include "harness/report/write_report.h"
 #include "harness/suite/queue.h"
+#include "results/records/file_names.h"
 
 namespace lra::suite {
 namespace {
@@ -171,7 +172,7 @@ bool profile_suite(const Suite& suite, const RunnerOptions& options) {
 void report_suite(const Suite& suite) {
   const fs::path &out = suite.request.out, folder = out / "report";
   const host::FolderLock lock = host::FolderLock::wait(out, "report.lock", "the report");
-  std::vector<fs::path> paths = {out / "runs"};
+  std::vector<fs::path> paths = {out / kRunsFolder};
   if (fs::exists(out / kProfileFile)) paths.push_back(out / kProfileFile);
   try {
     write_report(find_records(paths), folder);

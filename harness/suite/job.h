@@ -9,6 +9,13 @@
 
 namespace lra::suite {
 
+/// How a cell's processes are run; none of it changes a result.
+struct CellPolicy {
+  int64_t tries = 3;   // of a process that ends without progress
+  double timeout = 0;  // seconds for the cell over all its tries; 0 = none
+  ContractCheck check = ContractCheck::own;
+};
+
 struct TrainJob {
   std::string task, attention;
   json attention_options = json::object();  // as given

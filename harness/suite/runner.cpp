@@ -73,7 +73,7 @@ class SuiteRunner {
       : suite_(suite),
         options_(options),
         data_(data),
-        queue_(suite, options.only, options.timeout, options.most_sharing()),
+        queue_(suite, options.only, options.cell.timeout, options.most_sharing()),
         slots_(static_cast<size_t>(options.jobs)) {
     for (size_t i = 0; i < slots_.size(); ++i) slots_[i].device = options.device_of(i);
     if (slots_.size() > 1 && slots_.front().device == "cpu")
@@ -158,7 +158,7 @@ class SuiteRunner {
     if (queue_.look(i)) return;  // another may have ended it since we looked
     const double left = queue_.time_left(i);
     if (left <= 0) {
-      fail(i, slots_[slot].device, Status::timeout, timeout_reason(options_.timeout));
+      fail(i, slots_[slot].device, Status::timeout, timeout_reason(options_.cell.timeout));
       return;
     }
     clear_result(i);
@@ -171,18 +171,19 @@ class SuiteRunner {
     TrainJob process = job_of(suite_, i, data(i), slots_[slot].device);
     process.sharing = options_.sharing(static_cast<int64_t>(queue_.left()));
     process.memory_limit = memory_limit_;
-    process.check = options_.check;
+    process.check = options_.cell.check;
     if (alone) process.error_log = log.string();
-    Job job{.cell = i,
-            .slot = slot,
-            .claim = std::move(*claim),
-            .child = host::Child(child_words(process), {.timeout = options_.timeout > 0 ? left : 0,
-                                                        .grace = kGrace,
-                                                        .log = alone ? fs::path() : log,
-                                                        .oom_preferred = true}),
-            .begin = host::utc_now(),
-            .checkpoint = stamp_of_checkpoint(run(i)),
-            .log_from = none ? 0 : size};
+    Job job{
+        .cell = i,
+        .slot = slot,
+        .claim = std::move(*claim),
+        .child = host::Child(child_words(process), {.timeout = options_.cell.timeout > 0 ? left : 0,
+                                                    .grace = kGrace,
+                                                    .log = alone ? fs::path() : log,
+                                                    .oom_preferred = true}),
+        .begin = host::utc_now(),
+        .checkpoint = stamp_of_checkpoint(run(i)),
+        .log_from = none ? 0 : size};
     slots_[slot].busy = true;
     jobs_.push_back(std::move(job));
   }
@@ -228,7 +229,7 @@ class SuiteRunner {
                     .new_checkpoint = stamp_of_checkpoint(run(i)) != job.checkpoint,
                     .stopping = host::stop_requested(),
                     .tries = tries_[i]},
-                   options_.tries, options_.timeout);
+                   options_.cell.tries, options_.cell.timeout);
     tries_[i] = outcome.tries;
     append_try(run(i), {.begin = job.begin,
                         .device = device,

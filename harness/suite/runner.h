@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "harness/suite/job.h"
 #include "harness/suite/suite.h"
-#include "harness/training/contract_check.h"
 
 namespace lra::suite {
 
@@ -18,9 +18,7 @@ struct RunnerOptions {
   int64_t jobs = 1;                            // cells at a time: a multiple of the devices
   int64_t threads = 1;                         // of the profile; a cell's are the suite's
   bool threads_given = false;                  // rather than all that there are
-  int64_t tries = 3;                           // of a process that ends without progress
-  double timeout = 0;                          // seconds for a cell over all its tries; 0 = none
-  ContractCheck check = ContractCheck::own;
+  CellPolicy cell;
   std::vector<size_t> only;  // these cells alone, without profile and report; empty = everything
   std::string go_on = "the same command with --resume";  // what goes on after a stop
 

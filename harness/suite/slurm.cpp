@@ -12,6 +12,7 @@
 #include "attention_variants/base/text.h"
 #include "harness/host/child.h"
 #include "harness/host/signals.h"
+#include "results/records/file_names.h"
 #include "results/records/record_fields.h"
 
 namespace lra::suite {
@@ -125,10 +126,10 @@ std::string suite_command(const Suite& suite, const SlurmOptions& options,
   command += fmt::format("suite --out {} --resume --device {} --threads {}",
                          shell_quoted(fs::absolute(suite.request.out).lexically_normal().string()),
                          suite.request.device, suite.request.threads);
-  if (options.timeout > 0) command += fmt::format(" --timeout {:g}", options.timeout);
-  command += fmt::format(" --tries {}", options.tries);
-  if (options.check == ContractCheck::all) command += " --check";
-  if (options.check == ContractCheck::none) command += " --no-check";
+  if (options.cell.timeout > 0) command += fmt::format(" --timeout {:g}", options.cell.timeout);
+  command += fmt::format(" --tries {}", options.cell.tries);
+  if (options.cell.check == ContractCheck::all) command += " --check";
+  if (options.cell.check == ContractCheck::none) command += " --no-check";
   return command;
 }
 
@@ -137,7 +138,7 @@ std::string suite_command(const Suite& suite, const SlurmOptions& options,
 std::vector<SlurmScript> slurm_scripts(const Suite& suite, const std::vector<size_t>& cells,
                                        const SlurmOptions& options,
                                        const std::vector<std::string>& program) {
-  const fs::path folder = suite.request.out / "slurm";
+  const fs::path folder = suite.request.out / kSlurmFolder;
   const std::string command = suite_command(suite, options, program);
   std::vector<SlurmScript> scripts;
   for (size_t begin = 0; begin < suite.cells.size(); begin += kArray) {
@@ -167,7 +168,7 @@ std::vector<SlurmScript> slurm_scripts(const Suite& suite, const std::vector<siz
 
 std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScript>& scripts,
                                 const std::set<std::string>& queued) {
-  const fs::path folder = suite.request.out / "slurm";
+  const fs::path folder = suite.request.out / kSlurmFolder;
   fs::create_directories(folder);
   const fs::path file = folder / kJobsFile;
   const json before = fs::exists(file) ? read_json(file) : json();
@@ -223,7 +224,7 @@ std::vector<std::string> submit(const Suite& suite, const std::vector<SlurmScrip
 }
 
 void remove_scripts(const fs::path& out) {
-  const fs::path folder = out / "slurm";
+  const fs::path folder = out / kSlurmFolder;
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(folder, none)) {
     const std::string name = entry.path().filename().string();
@@ -275,7 +276,7 @@ SlurmQueue queue_of(const SlurmJobs& jobs, const std::string& squeue) {
 }
 
 SlurmQueue queue_of(const fs::path& out) {
-  const fs::path file = out / "slurm" / kJobsFile;
+  const fs::path file = out / kSlurmFolder / kJobsFile;
   if (!fs::exists(file)) return {};
   const json value = read_json(file);
   SlurmJobs jobs;

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "harness/suite/job.h"
 #include "harness/suite/status.h"
 #include "harness/suite/suite.h"
-#include "harness/training/contract_check.h"
 
 namespace lra::suite {
 
@@ -22,9 +22,7 @@ struct SlurmOptions {
   // Seconds before the time limit, or a preemption, at which a job is asked to stop: it writes a
   // checkpoint and goes back to the queue.
   int64_t warning = 120;
-  double timeout = 0;                        // of a cell over all its jobs, seconds; 0 = none
-  int64_t tries = 3;                         // as RunnerOptions::tries
-  ContractCheck check = ContractCheck::own;  // as RunnerOptions::check
+  CellPolicy cell;
   bool report = true;  // whether a last job measures the profile and writes the report
 };
 

@@ -14,6 +14,7 @@
 #include "attention_variants/base/files.h"
 #include "harness/training/resume.h"
 #include "lra/config/embedded.h"
+#include "results/records/file_names.h"
 
 namespace lra::suite {
 namespace {
@@ -99,8 +100,7 @@ void add_words(const std::string& key, const json& value, const std::vector<std:
 // of its whole schedule.
 std::vector<std::string> own_settings(const Protocol& protocol, const std::string& task_name,
                                       const AttentionSpec& attention) {
-  const std::vector<std::string> built_in = protocol_names();
-  if (std::ranges::count(built_in, protocol.name) > 0) return {};
+  if (is_built_in(protocol.name)) return {};
   return entry_settings(protocol, task_name, attention);
 }
 
@@ -174,7 +174,7 @@ SuiteCell planned_cell(const SuiteRequest& request, const Protocol& protocol,
   if (!cut.empty()) config = make(words.sets);
   return {.config = std::move(config),
           .sets = words.sets,
-          .run = request.out / "runs" / task_name / folder_name(attention.text()) /
+          .run = request.out / kRunsFolder / task_name / folder_name(attention.text()) /
                  fmt::format("seed{}", seed),
           .left = words.left};
 }

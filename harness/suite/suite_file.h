@@ -11,9 +11,6 @@
 
 namespace lra::suite {
 
-using lra::kSuiteFile;
-using lra::kSuiteSchema;
-
 struct SuiteFile {
   std::string protocol;
   json budget = json::object();

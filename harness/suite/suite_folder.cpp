@@ -11,20 +11,17 @@
 #include "harness/host/folder_lock.h"
 #include "harness/host/heartbeat.h"
 #include "harness/host/progress.h"
+#include "harness/host/runtime.h"
 #include "harness/suite/cell.h"
 #include "harness/suite/changed_files.h"
 #include "harness/suite/slurm.h"
 #include "harness/suite/suite_data.h"
+#include "results/records/file_names.h"
 
 namespace lra::suite {
 namespace {
 
 namespace fs = std::filesystem;
-
-bool is_built_in(const std::string& protocol) {
-  const std::vector<std::string> built_in = protocol_names();
-  return std::ranges::count(built_in, protocol) > 0;
-}
 
 // A protocol's file is found from any folder.
 std::string protocol_place(const std::string& given) {
@@ -55,7 +52,7 @@ json comparable(json suite) {
   }
   if (suite.contains("device") && suite["device"].is_string()) {
     const std::string device = suite["device"];
-    suite["device"] = device.substr(0, device.find(':'));
+    suite["device"] = host::device_kind(device);
   }
   if (suite.contains("protocol") && suite["protocol"].is_string() &&
       !is_built_in(suite["protocol"])) {
@@ -274,10 +271,11 @@ void withdraw_suite(const OpenedSuite& opened) {
   {
     host::FolderLock lock =
         host::FolderLock::wait(out, host::FolderLock::kName, "the plan in " + out.string());
-    if (fs::exists(out / "runs") || !host::runners(out).empty()) return;
+    if (fs::exists(out / kRunsFolder) || !host::runners(out).empty()) return;
     remove_scripts(out);
     for (const char* file : {kSuiteFile, kFingerprints}) fs::remove(out / file);
-    for (const char* folder : {"runners", "data"}) fs::remove(out / folder, not_empty);
+    for (const fs::path& folder : {out / kRunnersFolder, suite_data_folder(out)})
+      fs::remove(folder, not_empty);
     if (auto data = host::FolderLock::try_lock(out, kDataLock)) std::move(*data).removed_at_end();
     std::move(lock).removed_at_end();
   }

@@ -102,7 +102,7 @@ void add_batches(Model& model, const Split& split, const LoaderOptions& options,
                  std::vector<double>& losses, Evaluation& result) {
   EvaluationPass pass(split, options);
   const int64_t batches = std::ssize(losses), samples = std::ssize(first) - 1;
-  int64_t share = 0, done = 0;  // samples of these turns
+  int64_t share = 0, done = 0;  // samples of this stride
   for (int64_t i = options.batches.index; i < batches; i += options.batches.of)
     share += std::min(options.batch, samples - i * options.batch);
   host::Progress progress("evaluate " + what, share);
@@ -191,8 +191,7 @@ LoaderOptions loader_options(const Config& config) {
   return {.batch = config.settings.evaluation.batch,
           .length = config.settings.input.length,
           .shuffle = false,
-          .nonzero_mask = config.settings.input.mask == InputMask::nonzero,
-          .all_real = config.settings.input.mask == InputMask::none,
+          .mask = config.settings.input.mask,
           .cut = config.settings.input.cut,
           .drop_last = config.settings.evaluation.drop_last,
           .seed = config.seed,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/base/json_text.h"
 #include "attention_variants/base/own_file.h"
 #include "harness/training/resume.h"
 #include "harness/training/run_folder.h"
@@ -38,7 +39,8 @@ struct KeptData {
 KeptData data_of(const json& saved, const std::filesystem::path& run) {
   const std::string where = (run / kConfigFile).string() + ": data";
   const json data = saved.value("data", json::object());
-  if (!data.is_object()) throw Error(where + " should be a JSON object, not " + data.dump());
+  if (!data.is_object())
+    throw Error(where + " should be a JSON object, not " + printable_json(data));
   return {.directory = text_under(data, "directory", where),
           .fingerprint = text_under(data, "fingerprint", where)};
 }

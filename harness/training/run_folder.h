@@ -11,8 +11,8 @@
 #include "harness/training/evaluation.h"
 #include "lra/config/protocol.h"
 #include "lra/data/prepared.h"
-#include "results/records/result.h"
 #include "results/records/file_names.h"
+#include "results/records/result.h"
 #include "results/records/run_log.h"
 
 namespace lra {

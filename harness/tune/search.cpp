@@ -21,6 +21,7 @@
 #include "harness/tune/tuned_protocol.h"
 #include "lra/config/once.h"
 #include "lra/data/task.h"
+#include "results/records/file_names.h"
 
 namespace lra::tune {
 namespace {
@@ -53,8 +54,8 @@ suite::SuiteCell cell_of(const TuneRequest& request, const Protocol& protocol,
   return {.config = make_config(protocol, request.task, attention, sets, seed, request.dtype,
                                 kept.string()),
           .sets = sets,
-          .run = request.out / "runs" / request.task / suite::folder_name(attention.text()) / at /
-                 fmt::format("seed{}", seed),
+          .run = request.out / kRunsFolder / request.task / suite::folder_name(attention.text()) /
+                 at / fmt::format("seed{}", seed),
           .point = point_text(point)};
 }
 

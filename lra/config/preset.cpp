@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "attention_variants/base/fields.h"
+#include "attention_variants/base/json_text.h"
 #include "embedded_presets.h"
 #include "lra/config/embedded.h"
 #include "lra/config/once.h"
@@ -39,7 +40,7 @@ Preset load_preset(const std::string& name_or_path) {
   if (!preset.lengths.is_array() || preset.lengths.empty() ||
       !std::ranges::all_of(preset.lengths, is_length)) {
     throw UsageError(fmt::format("{}: lengths should be a list of integers from 1 to {}, not {}",
-                                 file.where, kLongestLength, preset.lengths.dump()));
+                                 file.where, kLongestLength, printable_json(preset.lengths)));
   }
   check_once(file.where + ": lengths", preset.length_list());
   if (!preset.set.is_object())

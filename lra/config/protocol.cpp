@@ -90,7 +90,8 @@ void check_task(const Protocol& protocol, const std::string& task_name, const st
   check_settings_of(own, where);
   const json parts = attention_settings(protocol, task_name);
   if (!parts.is_object())
-    throw UsageError(where + "." + kAttentions + " should be a JSON object, not " + parts.dump());
+    throw UsageError(where + "." + kAttentions + " should be a JSON object, not " +
+                     printable_json(parts));
   for (const auto& [variant, value] : parts.items()) {
     const std::string place = where + "." + kAttentions + "." + variant;
     AttentionPart part;
@@ -128,7 +129,7 @@ json decisive(const Protocol& protocol, const json& tasks) {
 
 // A file may bear the name of a built-in protocol only where it says the same.
 void check_name(const Protocol& protocol, const std::string& where) {
-  if (std::ranges::count(protocol_names(), protocol.name) == 0) return;
+  if (!is_built_in(protocol.name)) return;
   if (differences(decisive(protocol, protocol.tasks),
                   decisive(load_protocol(protocol.name), protocol.tasks))
           .empty())
@@ -294,6 +295,8 @@ void check_task_known(const Protocol& protocol, const std::string& task_name) {
 }
 
 std::vector<std::string> protocol_names() { return embedded_names(embedded_protocols); }
+
+bool is_built_in(const std::string& name) { return std::ranges::count(protocol_names(), name) > 0; }
 
 Protocol load_protocol(const std::string& name_or_path) {
   std::vector<std::string> seen;

@@ -55,6 +55,9 @@ struct Protocol {
 /// The built-in names, sorted.
 std::vector<std::string> protocol_names();
 
+/// Whether a built-in protocol has that name.
+bool is_built_in(const std::string& name);
+
 /// A built-in protocol by name, or a file by path (a name with '/' or ending in ".json"). Throws
 /// UsageError that names what is wrong: an unknown protocol, key, task, attention or value, or a
 /// file that has the name of a built-in one and says something else.

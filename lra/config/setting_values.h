@@ -5,14 +5,6 @@
 
 namespace lra {
 
-/// Which tokens are real.
-enum class InputMask {
-  length,   // as many as the sample is long, from the first on
-  nonzero,  // every id but 0
-  none,     // all N positions: padding is a token like others, with the embedding of id 0
-};
-constexpr auto names(InputMask) { return std::array{"length", "nonzero", "none"}; }
-
 /// What stands around the attention of a layer (lra/model/blocks/block.h).
 enum class BlockKind {
   transformer,  // a residual sum, then a feed-forward block with GELU in another

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <numeric>
 #include <optional>
+#include <stdexcept>
 #include <system_error>
 #include <thread>
 
@@ -73,7 +74,7 @@ torch::Tensor empty_labels(const Split& split, int64_t count, int64_t length) {
                                      : torch::empty({count}, torch::kInt64);
 }
 
-// Calls `produce` up to `ahead` batches before they are asked for, on a thread of its own.
+// Calls `produce` up to `prefetch` batches before they are asked for, on a thread of its own.
 class Prefetcher {
  public:
   // `produce` returns nothing at the end.
@@ -189,12 +190,26 @@ Batch gather_batch(const std::vector<Split>& splits, const std::vector<int64_t>&
     for (int64_t j = 0; j < inputs; ++j, tokens += length, mask += length) {
       const int64_t n = split->copy(row, j, kept, tokens);
       lengths[b] = std::max(lengths[b], n);
-      for (int64_t i = 0; i < n; ++i) mask[i] = !options.nonzero_mask || tokens[i] != 0;
-      if (options.all_real) std::fill(mask, mask + length, true);
+      for (int64_t i = 0; i < n; ++i)
+        mask[i] = options.mask != InputMask::nonzero || tokens[i] != 0;
+      if (options.mask == InputMask::none) std::fill(mask, mask + length, true);
       batch.full = batch.full && std::all_of(mask, mask + length, [](bool real) { return real; });
     }
   }
   return batch;
+}
+
+torch::Tensor input_mask(InputMask kind, const torch::Tensor& tokens,
+                         const torch::Tensor& by_length) {
+  switch (kind) {
+    case InputMask::length:
+      return by_length;
+    case InputMask::nonzero:
+      return tokens.ne(0);
+    case InputMask::none:
+      return torch::ones_like(tokens, torch::kBool);
+  }
+  throw std::logic_error("no such mask");
 }
 
 TrainingOrder::TrainingOrder(int64_t size, const LoaderOptions& options, int64_t start_batch)

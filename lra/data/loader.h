@@ -37,22 +37,25 @@ struct Stride {
 /// shares of them hold one more than the others.
 Range share_of(int64_t count, int64_t index, int64_t shares);
 
+/// The mask of a kind, bool as `tokens` [...,N]; `by_length`: that of InputMask::length.
+torch::Tensor input_mask(InputMask kind, const torch::Tensor& tokens,
+                         const torch::Tensor& by_length);
+
 struct LoaderOptions {
   int64_t batch = 32;
   int64_t length = 2048;  // N: longer samples are cut, shorter ones padded
   bool shuffle =
       false;  // TrainingStream: a fresh seeded permutation each epoch; else the split's own order
-  bool nonzero_mask = false;  // mask = (id != 0) instead of the true length
-  bool all_real = false;      // mask = true, whatever the length
-  int64_t cut = 0;            // tokens kept of a sample; 0 = length
-  bool drop_last = false;     // one pass: leave out the last incomplete batch
-  uint64_t seed = 0;          // of the permutations
-  int64_t prefetch = 2;       // batches prepared ahead on a thread; 0 = none
-  Range samples;              // TrainingStream: only these of each batch
-  Stride batches;             // EvaluationPass: only these of its batches
-  bool by_length = false;     // EvaluationPass: the longest samples first, each batch padded to the
-                              // longest of its own (up to a multiple of 64) and not to N
-  TokenObjective tokens;      // of the streams: label_tokens() where it predicts tokens
+  InputMask mask = InputMask::length;
+  int64_t cut = 0;         // tokens kept of a sample; 0 = length
+  bool drop_last = false;  // one pass: leave out the last incomplete batch
+  uint64_t seed = 0;       // of the permutations
+  int64_t prefetch = 2;    // batches prepared ahead on a thread; 0 = none
+  Range samples;           // TrainingStream: only these of each batch
+  Stride batches;          // EvaluationPass: only these of its batches
+  bool by_length = false;  // EvaluationPass: the longest samples first, each batch padded to the
+                           // longest of its own (up to a multiple of 64) and not to N
+  TokenObjective tokens;   // of the streams: label_tokens() where it predicts tokens
 
   /// Tokens of a sample that are read.
   int64_t kept() const { return cut == 0 ? length : std::min(length, cut); }

@@ -23,6 +23,14 @@ enum class Colours { grey, rgb };
 constexpr auto names(Colours) { return std::array{"grey", "rgb"}; }
 constexpr int64_t channels_of(Colours colours) { return colours == Colours::rgb ? 3 : 1; }
 
+/// Which tokens are real.
+enum class InputMask {
+  length,   // as many as the sample is long, from the first on
+  nonzero,  // every id but 0
+  none,     // all N positions: padding is a token like others, with the embedding of id 0
+};
+constexpr auto names(InputMask) { return std::array{"length", "nonzero", "none"}; }
+
 /// How a protocol's `input` reads samples.
 struct Reading {
   Brackets brackets = Brackets::keep;

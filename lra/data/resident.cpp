@@ -48,20 +48,18 @@ ResidentSamples::ResidentSamples(const std::vector<Split>& splits, const LoaderO
                 : torch::empty({count}, on(torch::kInt64));
   position_ = torch::arange(options.length, on(torch::kInt64));
   full_.resize(static_cast<size_t>(count));
-  LoaderOptions by_length = options;  // so that the mask tells lengths; batch() makes the other
-  by_length.nonzero_mask = by_length.all_real = false;
+  LoaderOptions of_lengths = options;  // the mask tells lengths; batch() makes the other
+  of_lengths.mask = InputMask::length;
   for (int64_t begin = 0; begin < count; begin += kChunk) {
     const int64_t size = std::min(kChunk, count - begin);
     std::vector<int64_t> rows(static_cast<size_t>(size));
     std::iota(rows.begin(), rows.end(), begin);
-    const Batch chunk = gather_batch(splits, rows, options.length, by_length);
+    const Batch chunk = gather_batch(splits, rows, options.length, of_lengths);
     tokens_.narrow(0, begin, size).copy_(chunk.tokens.to(tokens_.scalar_type()));
     lengths_.narrow(0, begin, size).copy_(chunk.mask.sum(-1));
     labels_.narrow(0, begin, size).copy_(chunk.labels);
-    const torch::Tensor real = options.all_real       ? torch::ones_like(chunk.mask)
-                               : options.nonzero_mask ? chunk.tokens.ne(0)
-                                                      : chunk.mask;
-    const torch::Tensor full = real.flatten(1).all(1);  // [size]
+    const torch::Tensor full =
+        input_mask(options.mask, chunk.tokens, chunk.mask).flatten(1).all(1);  // [size]
     for (int64_t i = 0; i < size; ++i)
       full_[static_cast<size_t>(begin + i)] = full.const_data_ptr<bool>()[i];
   }
@@ -72,13 +70,8 @@ Batch ResidentSamples::batch(const torch::Tensor& rows) const {
   batch.tokens = tokens_.index_select(0, rows).to(torch::kInt64);
   batch.labels = labels_.index_select(0, rows);
   batch.index = rows;
-  if (options_.all_real) {
-    batch.mask = torch::ones_like(batch.tokens, torch::kBool);
-  } else if (options_.nonzero_mask) {
-    batch.mask = batch.tokens.ne(0);
-  } else {
-    batch.mask = position_.lt(lengths_.index_select(0, rows).unsqueeze(-1));
-  }
+  batch.mask = input_mask(options_.mask, batch.tokens,
+                          position_.lt(lengths_.index_select(0, rows).unsqueeze(-1)));
   return batch;
 }
 

@@ -16,6 +16,7 @@ namespace lra {
 namespace {
 
 constexpr uint64_t kPairedSeed = 0x10a5eed;
+constexpr int kPairedResamples = 10000;
 constexpr int kClusteredResamples = 2000;  // each draws every cluster by itself
 
 // Boost's, so that the same predictions give the same interval with any standard library.
@@ -23,9 +24,9 @@ using Random = boost::random::mt19937_64;
 
 using Side = std::span<const Predictions* const>;
 
-stats::Interval percentiles(std::span<const double> differences, double confidence) {
-  return {stats::quantile(differences, (1 - confidence) / 2),
-          stats::quantile(differences, (1 + confidence) / 2)};
+stats::Interval percentiles(std::span<const double> differences) {
+  return {stats::quantile(differences, (1 - stats::kConfidence) / 2),
+          stats::quantile(differences, (1 + stats::kConfidence) / 2)};
 }
 
 // How many examples have i of a's runs right and j of b's: [i * (b.size() + 1) + j].
@@ -144,12 +145,11 @@ int64_t differing(const Predictions& a, const Predictions& b) {
 }
 
 stats::Interval paired_bootstrap(std::span<const Predictions* const> a,
-                                 std::span<const Predictions* const> b, double confidence,
-                                 int resamples) {
+                                 std::span<const Predictions* const> b) {
   check_sides(a, b);
   Random random(kPairedSeed);
   const bool clustered = !a[0]->samples.empty();
-  if (clustered) resamples = std::min(resamples, kClusteredResamples);
+  const int resamples = clustered ? kClusteredResamples : kPairedResamples;
   std::vector<double> differences(static_cast<size_t>(resamples));
   if (clustered) {
     const std::vector<ClusterDifference> clusters = cluster_differences(a, b);
@@ -159,7 +159,7 @@ stats::Interval paired_bootstrap(std::span<const Predictions* const> a,
     for (double& difference : differences)
       difference = drawn_difference(counts, a.size(), b.size(), random);
   }
-  return percentiles(differences, confidence);
+  return percentiles(differences);
 }
 
 stats::SamplingError paired_sampling(std::span<const Predictions* const> a,

@@ -31,13 +31,12 @@ int64_t differing(const Predictions& a, const Predictions& b);
 PairedCounts paired_counts(const Predictions& a, const Predictions& b);
 
 /// The percentile bootstrap interval (Efron 1979) of the difference of two sides' mean accuracies,
-/// a - b, as fractions, of these very runs: each resample draws examples, the same for all of them;
-/// where examples are positions, all those of a sample, in 2,000 resamples at most. It holds
+/// a - b, as fractions, of these very runs: each of 10,000 resamples draws examples, the same for
+/// all of them; where examples are positions, all those of a sample, 2,000 times. It holds
 /// nothing of other seeds. The same predictions give the same interval. Throws std::runtime_error
 /// where a side is empty or the examples differ.
 stats::Interval paired_bootstrap(std::span<const Predictions* const> a,
-                                 std::span<const Predictions* const> b, double confidence = 0.95,
-                                 int resamples = 10000);
+                                 std::span<const Predictions* const> b);
 
 /// The variance of that difference by the examples, or the samples whose positions they are. Throws
 /// as paired_bootstrap().

@@ -126,10 +126,10 @@ std::optional<double> memory_cost(const Profile& p) {
   return *p.memory->peak / shared_by(p);
 }
 
-std::optional<stats::BootstrapEstimate> time_ratio(const Profile& above, const Profile& below) {
+std::optional<stats::Estimate> time_ratio(const Profile& above, const Profile& below) {
   const auto one = passes_of(above), other = passes_of(below);
   if (one.empty() || other.empty() || !time_cost(above) || !time_cost(below)) return std::nullopt;
-  stats::BootstrapEstimate ratio = stats::ratio_over_passes(one, other);
+  stats::Estimate ratio = stats::ratio_over_passes(one, other);
   const double scale = shared_by(below) / shared_by(above);
   ratio.value *= scale;
   ratio.ci95 = {ratio.ci95.low * scale, ratio.ci95.high * scale};

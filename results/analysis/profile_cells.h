@@ -47,7 +47,7 @@ std::optional<double> memory_cost(const Profile& profile);
 
 /// The time of one measured() cell over that of another, as time_cost() counts it, with its 95 %
 /// interval; absent where one has no samples, or none above 0.
-std::optional<stats::BootstrapEstimate> time_ratio(const Profile& above, const Profile& below);
+std::optional<stats::Estimate> time_ratio(const Profile& above, const Profile& below);
 
 /// " (B=8)" where a policy chose the batch, else "".
 std::string batch_mark(const Profile& profile);

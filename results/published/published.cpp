@@ -50,17 +50,6 @@ bool PublishedVariant::matches(const AttentionRecord& attention) const {
   return true;
 }
 
-double PublishedAccuracy::Row::mean() const {
-  double sum = 0;
-  int count = 0;
-  for (const std::optional<double>& percent : values) {
-    if (!percent) continue;
-    sum += *percent;
-    ++count;
-  }
-  return sum / count;
-}
-
 bool PublishedAccuracy::Row::matches(const AttentionRecord& attention) const {
   if (!variant || (!variant->matches(attention) && attention.name != released_form)) return false;
   // How it is computed, which decides no accuracy.

@@ -43,7 +43,6 @@ struct PublishedAccuracy {
     // As printed, even where the row's own numbers average otherwise.
     std::optional<double> average;
 
-    double mean() const;  // of its values
     /// Whether `attention` is the variant or its released form, as a protocol has it: a user's
     /// options (those of the label) that the row does not name make it another one.
     bool matches(const AttentionRecord& attention) const;

@@ -1,4 +1,4 @@
-// The names of the files that runs, suites and reports leave in their folders.
+// The names of the files and folders that runs, suites and reports leave.
 #pragma once
 
 namespace lra {
@@ -21,6 +21,10 @@ inline constexpr const char* kReportPage = "report.html";
 inline constexpr const char* kSuiteFile = "suite.json";
 inline constexpr const char* kSuiteSchema = "lra.suite/1";
 inline constexpr int kLevelsBelowSuite = 4;
+// Beside it: of runs, of who runs them, and of a cluster's job scripts.
+inline constexpr const char* kRunsFolder = "runs";
+inline constexpr const char* kRunnersFolder = "runners";
+inline constexpr const char* kSlurmFolder = "slurm";
 
 // A search's, of lra tune.
 inline constexpr const char* kTuneFile = "tune.json";

@@ -13,8 +13,8 @@
 
 #include "results/plots/plots.h"
 #include "results/print/terminal.h"
-#include "results/records/json_line.h"
 #include "results/records/file_names.h"
+#include "results/records/json_line.h"
 #include "results/report/latex_tables.h"
 #include "results/store/store.h"
 #include "results/tables/published_table.h"

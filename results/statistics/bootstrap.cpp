@@ -56,7 +56,7 @@ double plain_over_passes(const std::vector<std::vector<double>>& passes) {
 }
 
 // The percentile interval; it holds the value itself.
-BootstrapEstimate bootstrapped(double value, const std::function<double(BootstrapRandom&)>& draw) {
+Estimate bootstrapped(double value, const std::function<double(BootstrapRandom&)>& draw) {
   BootstrapRandom random(kBootstrapSeed);
   std::vector<double> drawn(kResamples);
   for (double& one : drawn) one = draw(random);
@@ -67,11 +67,7 @@ BootstrapEstimate bootstrapped(double value, const std::function<double(Bootstra
 
 }  // namespace
 
-double BootstrapEstimate::precision() const {
-  return value == 0 ? 0 : std::max(ci95.high - value, value - ci95.low) / std::abs(value);
-}
-
-BootstrapEstimate bootstrap_median(std::span<const double> samples) {
+Estimate bootstrap_median(std::span<const double> samples) {
   if (samples.empty()) throw std::runtime_error("a median needs at least one sample");
   std::vector<double> place(samples.begin(), samples.end());
   const double value = median_of(place);
@@ -79,15 +75,15 @@ BootstrapEstimate bootstrap_median(std::span<const double> samples) {
       value, [&](BootstrapRandom& random) { return resampled_median(samples, random, place); });
 }
 
-BootstrapEstimate median_over_passes(const std::vector<std::vector<double>>& passes) {
+Estimate median_over_passes(const std::vector<std::vector<double>>& passes) {
   std::vector<double> place;
   return bootstrapped(plain_over_passes(passes), [&](BootstrapRandom& random) {
     return resampled_over_passes(passes, random, place);
   });
 }
 
-BootstrapEstimate ratio_over_passes(const std::vector<std::vector<double>>& a,
-                                    const std::vector<std::vector<double>>& b) {
+Estimate ratio_over_passes(const std::vector<std::vector<double>>& a,
+                           const std::vector<std::vector<double>>& b) {
   std::vector<double> place;
   return bootstrapped(plain_over_passes(a) / plain_over_passes(b), [&](BootstrapRandom& random) {
     const double above = resampled_over_passes(a, random, place);

@@ -13,28 +13,19 @@ namespace lra::stats {
 /// Of fewer samples the interval of a median is narrower than it is sure.
 inline constexpr int64_t kFewestSamples = 6;
 
-/// A quantity and its 95 % interval.
-struct BootstrapEstimate {
-  double value = 0;
-  Interval ci95;
-
-  /// The interval's longer side, as a part of the value; 0 where the value is 0.
-  double precision() const;
-};
-
 /// The median of samples that are taken one after the other, with a percentile bootstrap interval
 /// (Efron 1979; 1,000 resamples of a fixed random sequence, so that the same samples give the same
 /// interval). Throws std::runtime_error without samples.
-BootstrapEstimate bootstrap_median(std::span<const double> samples);
+Estimate bootstrap_median(std::span<const double> samples);
 
 /// The median of the passes' medians, so that each counts the same however many samples it took.
 /// The bootstrap draws passes, and samples within each: the interval holds what differs between
 /// processes too. Throws std::runtime_error where a pass has no samples, or there is none.
-BootstrapEstimate median_over_passes(const std::vector<std::vector<double>>& passes);
+Estimate median_over_passes(const std::vector<std::vector<double>>& passes);
 
 /// a / b, both by median_over_passes and drawn independently of each other.
-BootstrapEstimate ratio_over_passes(const std::vector<std::vector<double>>& a,
-                                    const std::vector<std::vector<double>>& b);
+Estimate ratio_over_passes(const std::vector<std::vector<double>>& a,
+                           const std::vector<std::vector<double>>& b);
 
 /// The slope of log(value) on log(length) by least squares: 1 is linear growth, 2 quadratic; with
 /// Student's interval where there are at least three points. Absent unless two lengths differ;

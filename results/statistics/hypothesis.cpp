@@ -14,7 +14,7 @@ namespace lra::stats {
 namespace {
 
 WelchTest test_means(std::span<const double> a, std::span<const double> b,
-                     const SamplingError& examples, double confidence) {
+                     const SamplingError& examples) {
   double variance = examples.variance,
          of_freedom = examples.variance * examples.variance / examples.freedom;
   for (const auto samples : {a, b}) {
@@ -25,7 +25,7 @@ WelchTest test_means(std::span<const double> a, std::span<const double> b,
   const double difference = mean(a) - mean(b), error = std::sqrt(variance);
   if (!(error > 0)) return {difference == 0 ? 1.0 : 0.0, {difference, difference}};
   const boost::math::students_t student(variance * variance / of_freedom);
-  const double half = boost::math::quantile(student, 0.5 + confidence / 2) * error;
+  const double half = boost::math::quantile(student, 0.5 + kConfidence / 2) * error;
   const double beyond =
       boost::math::cdf(boost::math::complement(student, std::abs(difference) / error));
   return {2 * beyond, {difference - half, difference + half}};
@@ -99,10 +99,10 @@ double share_above(std::span<const double> a, std::span<const double> b) {
 }
 
 WelchTest welch_test(std::span<const double> a, std::span<const double> b,
-                     const SamplingError& examples, double confidence) {
-  const WelchTest seeds = test_means(a, b, {}, confidence);
+                     const SamplingError& examples) {
+  const WelchTest seeds = test_means(a, b, {});
   if (!(examples.variance > 0)) return seeds;
-  const WelchTest both = test_means(a, b, examples, confidence);
+  const WelchTest both = test_means(a, b, examples);
   return {.p = std::max(seeds.p, both.p),
           .difference = {std::min(seeds.difference.low, both.difference.low),
                          std::max(seeds.difference.high, both.difference.high)}};

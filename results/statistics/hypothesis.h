@@ -43,7 +43,7 @@ struct WelchTest {
 /// narrower, than without that variance: it lends its freedom to the samples', of which two or
 /// three may agree by chance. Where nothing varies the interval is a point, and p is 1 or 0.
 WelchTest welch_test(std::span<const double> a, std::span<const double> b,
-                     const SamplingError& examples = {}, double confidence = 0.95);
+                     const SamplingError& examples = {});
 
 /// Holm's step-down adjustment (Holm 1979) of the p values of one family, in their order.
 std::vector<double> holm(std::span<const double> p);

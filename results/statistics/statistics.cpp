@@ -29,21 +29,24 @@ double sorted_quantile(const std::vector<double>& sorted, double q) {
 
 }  // namespace
 
-Interval wilson_interval(int64_t correct, int64_t count, double confidence) {
+double Estimate::precision() const {
+  return value == 0 ? 0 : std::max(ci95.high - value, value - ci95.low) / std::abs(value);
+}
+
+Interval wilson_interval(int64_t correct, int64_t count) {
   if (count < 1 || correct < 0 || correct > count) {
     throw std::runtime_error("a proportion needs 0 <= correct <= count and count >= 1, not " +
                              std::to_string(correct) + " of " + std::to_string(count));
   }
-  return wilson_of_fraction(static_cast<double>(correct) / static_cast<double>(count), count,
-                            confidence);
+  return wilson_of_fraction(static_cast<double>(correct) / static_cast<double>(count), count);
 }
 
-Interval wilson_of_fraction(double fraction, int64_t count, double confidence) {
+Interval wilson_of_fraction(double fraction, int64_t count) {
   if (count < 1 || !(fraction >= 0) || !(fraction <= 1)) {
     throw std::runtime_error("a proportion needs a fraction from 0 to 1 and count >= 1, not " +
                              std::to_string(fraction) + " of " + std::to_string(count));
   }
-  const double z = boost::math::quantile(boost::math::normal(), 0.5 + confidence / 2);
+  const double z = boost::math::quantile(boost::math::normal(), 0.5 + kConfidence / 2);
   const auto n = static_cast<double>(count);
   const double p = fraction;
   const double centre = (p + z * z / (2 * n)) / (1 + z * z / n);
@@ -52,7 +55,7 @@ Interval wilson_of_fraction(double fraction, int64_t count, double confidence) {
   return {p == 0 ? 0.0 : std::max(0.0, centre - half), p == 1 ? 1.0 : std::min(1.0, centre + half)};
 }
 
-Interval clustered_interval(std::span<const Cluster> clusters, double confidence) {
+Interval clustered_interval(std::span<const Cluster> clusters) {
   double correct = 0, count = 0;
   for (const Cluster& cluster : clusters) {
     correct += static_cast<double>(cluster.correct);
@@ -71,7 +74,7 @@ Interval clustered_interval(std::span<const Cluster> clusters, double confidence
     const double variance = groups / (groups - 1) * squares / (count * count);
     effective = std::clamp(fraction * (1 - fraction) / variance, 1.0, count);
   }
-  return wilson_of_fraction(fraction, static_cast<int64_t>(effective), confidence);
+  return wilson_of_fraction(fraction, static_cast<int64_t>(effective));
 }
 
 double mean(std::span<const double> samples) {
@@ -91,27 +94,27 @@ double standard_deviation(std::span<const double> samples) {
   return std::sqrt(sum / static_cast<double>(samples.size() - 1));
 }
 
-Interval student_interval(std::span<const double> samples, double confidence) {
+Interval student_interval(std::span<const double> samples) {
   need(samples, 2, "a Student interval");
   const auto n = static_cast<double>(samples.size());
-  const double t = boost::math::quantile(boost::math::students_t(n - 1), 0.5 + confidence / 2);
+  const double t = boost::math::quantile(boost::math::students_t(n - 1), 0.5 + kConfidence / 2);
   const double half = t * standard_deviation(samples) / std::sqrt(n);
   const double centre = mean(samples);
   return {centre - half, centre + half};
 }
 
-Interval seeds_interval(std::span<const double> fractions, int64_t count, double confidence) {
-  const Interval student = student_interval(fractions, confidence);
+Interval seeds_interval(std::span<const double> fractions, int64_t count) {
+  const Interval student = student_interval(fractions);
   const double centre = std::clamp(mean(fractions), 0.0, 1.0),
                n = static_cast<double>(fractions.size()), sd = standard_deviation(fractions),
                of_seeds = sd * sd / n;
-  const Interval wilson = wilson_of_fraction(centre, count, confidence);
-  const double z = boost::math::quantile(boost::math::normal(), 0.5 + confidence / 2);
+  const Interval wilson = wilson_of_fraction(centre, count);
+  const double z = boost::math::quantile(boost::math::normal(), 0.5 + kConfidence / 2);
   const auto half = [&](double of_wilson) {
     if (!(of_seeds > 0)) return of_wilson;
     const double of_examples = of_wilson / z * of_wilson / z, variance = of_seeds + of_examples;
     const boost::math::students_t both(variance * variance / (of_seeds * of_seeds) * (n - 1));
-    return boost::math::quantile(both, 0.5 + confidence / 2) * std::sqrt(variance);
+    return boost::math::quantile(both, 0.5 + kConfidence / 2) * std::sqrt(variance);
   };
   return {std::max(0.0, std::min(student.low, centre - half(centre - wilson.low))),
           std::min(1.0, std::max(student.high, centre + half(wilson.high - centre)))};
@@ -136,7 +139,7 @@ double quantile(std::span<const double> samples, double q) {
   return sorted_quantile(sorted, q);
 }
 
-MedianEstimate median_estimate(std::span<const double> samples, double confidence) {
+MedianEstimate median_estimate(std::span<const double> samples) {
   need(samples, 1, "a median");
   std::vector<double> sorted(samples.begin(), samples.end());
   std::sort(sorted.begin(), sorted.end());
@@ -144,7 +147,7 @@ MedianEstimate median_estimate(std::span<const double> samples, double confidenc
   const boost::math::binomial below(static_cast<double>(n), 0.5);
   // Walks down from the middle, as l is near n/2 - sqrt(n) and the test is monotone.
   size_t l = (n + 1) / 2;
-  while (l >= 1 && boost::math::cdf(below, static_cast<double>(l - 1)) > (1 - confidence) / 2) --l;
+  while (l >= 1 && boost::math::cdf(below, static_cast<double>(l - 1)) > (1 - kConfidence) / 2) --l;
   l = std::max<size_t>(l, 1);
   return {.median = sorted_quantile(sorted, 0.5),
           .min = sorted.front(),

@@ -10,10 +10,10 @@ namespace lra::stats {
 
 /// Wilson's score interval of a proportion (Wilson 1927), as fractions. Throws std::runtime_error
 /// unless 0 <= correct <= count and count >= 1.
-Interval wilson_interval(int64_t correct, int64_t count, double confidence = 0.95);
+Interval wilson_interval(int64_t correct, int64_t count);
 
 /// The same of a fraction that need not be a whole number of the `count` examples.
-Interval wilson_of_fraction(double fraction, int64_t count, double confidence = 0.95);
+Interval wilson_of_fraction(double fraction, int64_t count);
 
 /// Examples that are not independent, as the labelled positions of one sample.
 struct Cluster {
@@ -24,7 +24,7 @@ struct Cluster {
 /// and Graubard 1998): p (1 - p) over the variance of the fraction among clusters, at most the
 /// number of examples, and the number of clusters where they do not vary. Throws std::runtime_error
 /// without an example.
-Interval clustered_interval(std::span<const Cluster> clusters, double confidence = 0.95);
+Interval clustered_interval(std::span<const Cluster> clusters);
 
 /// The arithmetic mean; of at least one sample.
 double mean(std::span<const double> samples);
@@ -33,19 +33,14 @@ double mean(std::span<const double> samples);
 double standard_deviation(std::span<const double> samples);
 
 /// Student's t interval of the mean; of at least two samples.
-Interval student_interval(std::span<const double> samples, double confidence = 0.95);
+Interval student_interval(std::span<const double> samples);
 
 /// The interval of the mean accuracy of at least two seeds that were all tested on the same `count`
 /// examples, as fractions. Seeds share the test set, so that their spread holds nothing of its
 /// sampling (Bouthillier et al., MLSys 2021): on each side the variance of their mean and that of
 /// Wilson's interval of it on `count` examples are added, with freedom by Satterthwaite's formula.
 /// No narrower than Student's interval over the seeds, which holds where few seeds agree by chance.
-Interval seeds_interval(std::span<const double> fractions, int64_t count, double confidence = 0.95);
-
-struct Estimate {
-  double value = 0;
-  Interval ci95;
-};
+Interval seeds_interval(std::span<const double> fractions, int64_t count);
 
 /// The mean of independent estimates, with the interval that follows from theirs (MOVER: Zou and
 /// Donner 2008, after Newcombe 1998). Throws std::runtime_error without an estimate.
@@ -63,8 +58,8 @@ struct MedianEstimate {
 };
 
 /// The median with a distribution-free interval: the order statistics l and n + 1 - l with the
-/// largest l for which the binomial (n, 1/2) leaves at most (1 - confidence) / 2 below; the range
+/// largest l for which the binomial (n, 1/2) leaves at most (1 - kConfidence) / 2 below; the range
 /// of the samples where there is none.
-MedianEstimate median_estimate(std::span<const double> samples, double confidence = 0.95);
+MedianEstimate median_estimate(std::span<const double> samples);
 
 }  // namespace lra::stats

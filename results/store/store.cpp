@@ -17,8 +17,8 @@
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/json_fault.h"
 #include "attention_variants/base/text.h"
-#include "results/records/json_line.h"
 #include "results/records/file_names.h"
+#include "results/records/json_line.h"
 #include "results/store/suite_budget.h"
 
 namespace lra {

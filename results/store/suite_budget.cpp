@@ -5,8 +5,8 @@
 #include <system_error>
 
 #include "attention_variants/base/json_fault.h"
-#include "results/records/json_line.h"
 #include "results/records/file_names.h"
+#include "results/records/json_line.h"
 
 namespace lra {
 namespace {

@@ -19,8 +19,7 @@ struct Verdict {
   bool worse = false;
 };
 
-Verdict time_verdict(const std::optional<stats::BootstrapEstimate>& ratio, bool few,
-                     double tolerance) {
+Verdict time_verdict(const std::optional<stats::Estimate>& ratio, bool few, double tolerance) {
   const double high = 1 + tolerance, low = 1 / high;
   if (!ratio || few) return {"ambiguous"};
   if (ratio->ci95.low > high) return {"slower", true};
@@ -61,7 +60,7 @@ void add_compared(const Profile& old, const Profile& now, double tolerance,
                                  : "–"});
     comparison.worse += fails ? 1 : 0;
   } else {
-    const std::optional<stats::BootstrapEstimate> ratio = time_ratio(now, old);
+    const std::optional<stats::Estimate> ratio = time_ratio(now, old);
     const bool few = !has_interval(old) || !has_interval(now);
     const Verdict time = time_verdict(ratio, few, tolerance),
                   memory = memory_verdict(old.memory->peak, now.memory->peak, tolerance);

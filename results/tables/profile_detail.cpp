@@ -103,7 +103,7 @@ void add_time(const ProfileGroup& group, const std::vector<std::string>& baselin
       [&](const std::string& row, const Profile& p) -> std::string {
         const Profile* base = group.at(baselines[0], p.length);
         if (row == baselines[0] || !measured(base)) return "";
-        const std::optional<stats::BootstrapEstimate> ratio = time_ratio(p, *base);
+        const std::optional<stats::Estimate> ratio = time_ratio(p, *base);
         if (!ratio) return "";
         const std::string text = noise_mark(p, *base) + short_number(ratio->value);
         if (!has_interval(p) || !has_interval(*base)) return text;

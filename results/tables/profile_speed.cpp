@@ -22,7 +22,7 @@ std::string with_error(double value, double error) {
 
 // "11 ± 2", or, where the interval is far wider to one side or that would lead past 1,
 // "11 [9.9, 26]".
-std::string with_interval(const stats::BootstrapEstimate& ratio) {
+std::string with_interval(const stats::Estimate& ratio) {
   const auto& [low, high] = ratio.ci95;
   const double below = ratio.value - low, above = high - ratio.value,
                error = std::max(below, above);
@@ -35,9 +35,9 @@ std::string with_interval(const stats::BootstrapEstimate& ratio) {
 // "" where one of them has no time above 0.
 std::string speed_text(const std::string& fast_name, const Profile& fast,
                        const std::string& slow_name, const Profile& slow, const char* per_sample) {
-  const std::optional<stats::BootstrapEstimate> found = time_ratio(slow, fast);
+  const std::optional<stats::Estimate> found = time_ratio(slow, fast);
   if (!found) return "";
-  const stats::BootstrapEstimate& ratio = *found;
+  const stats::Estimate& ratio = *found;
   const bool few = !has_interval(slow) || !has_interval(fast);
   const std::string text = few ? short_number(ratio.value) : with_interval(ratio);
   const bool noisy = *noise_mark(fast, slow) != 0;

@@ -281,14 +281,8 @@ TEST_F(FidelityTest, WhatOtherKernelsMeasuredDoesNotGoOn) {
 TEST_F(FidelityTest, OtherFilesAreLeftAlone) {
   for (const char* text : {"notes", "notes\n", "{\"schema\": \"lra.profile/1\"}\n", "{}"}) {
     write_file(out_, text);
-    try {
-      const fidelity::FidelityFile file(out_);
-      FAIL() << text;
-    } catch (const Error& error) {
-      EXPECT_NE(std::string(error.what()).find("is not a fidelity file of this program"),
-                std::string::npos)
-          << error.what();
-    }
+    const std::string error = error_text([&] { const fidelity::FidelityFile file(out_); });
+    EXPECT_TRUE(contains(error, "is not a fidelity file of this program")) << text << ": " << error;
     EXPECT_EQ(read_file(out_), text);
   }
 }

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <optional>
 #include <sstream>
@@ -228,10 +229,27 @@ inline bool kill_in_training(const std::vector<std::string>& words,
   return hit;
 }
 
-inline std::vector<std::string> operator+(std::vector<std::string> words,
-                                          const std::vector<std::string>& more) {
+inline std::vector<std::string> with(std::vector<std::string> words,
+                                     const std::vector<std::string>& more) {
   words.insert(words.end(), more.begin(), more.end());
   return words;
+}
+
+/// The records of a file that has one a line; none where there is no file.
+inline std::vector<json> read_lines(const std::filesystem::path& path) {
+  std::vector<json> records;
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) records.push_back(json::parse(line));
+  return records;
+}
+
+/// The log of a run, but for the times in it.
+inline std::vector<json> log_without_clocks(const std::filesystem::path& run) {
+  std::vector<json> log = read_lines(run / kMetricsFile);
+  for (json& entry : log) {
+    for (const char* clock : {"seconds", "time"}) entry.erase(clock);
+  }
+  return log;
 }
 
 /// The lines of a text, without what ends them.

@@ -10,6 +10,7 @@
 #include "results/statistics/interval.h"
 #include "results/statistics/statistics.h"
 #include "results/where/record.h"
+#include "tests/support/scratch.h"
 
 namespace lra {
 
@@ -140,29 +141,16 @@ inline Where example_where(const std::string& attention = "a") {
   return record;
 }
 
-/// A folder that is gone after the test.
-class Folder {
+/// A fresh folder for files that the test writes.
+class Folder : public Scratch {
  public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "lra_results_XXXXXX").string();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
   std::filesystem::path write(const std::string& name, const std::string& text) const {
-    const std::filesystem::path file = path_ / name;
+    const std::filesystem::path file = path() / name;
     std::filesystem::create_directories(file.parent_path());
     std::ofstream(file, std::ios::binary) << text;
     return file;
   }
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
 };
-
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 /// What stands outside the single quotes of a gnuplot script.
 inline std::string outside_quotes(const std::string& script) {
@@ -173,16 +161,6 @@ inline std::string outside_quotes(const std::string& script) {
     if (c != '\'' && !quoted) text += c;
   }
   return text;
-}
-
-template <class F>
-std::string message_of(const F& action) {
-  try {
-    action();
-  } catch (const std::exception& error) {
-    return error.what();
-  }
-  return "(no error)";
 }
 
 }  // namespace lra

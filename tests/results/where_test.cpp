@@ -42,12 +42,12 @@ TEST(WhereRecord, RefusesWhatItIsNot) {
   const auto without = [&written](const char* field) {
     json changed = written;
     changed.erase(field);
-    return message_of([&] { parse_where(changed); });
+    return error_text<std::exception>([&] { parse_where(changed); });
   };
   for (const char* field : {"roofline", "ops", "step_ms", "steps", "task"})
     EXPECT_EQ(without(field), fmt::format("field '{}' is missing", field));
   written["ops"].erase(2);
-  EXPECT_EQ(message_of([&] { parse_where(written); }),
+  EXPECT_EQ(error_text<std::exception>([&] { parse_where(written); }),
             "field 'ops' adds up to 5.5 ms, but 'ops_ms' is 6");
 }
 

@@ -1,4 +1,4 @@
-// A folder of one's own for a test, and the text of what a call throws.
+// A folder of one's own for a test, the text of what a call throws, and what a text holds.
 #pragma once
 
 #include <unistd.h>
@@ -30,15 +30,20 @@ class Scratch {
   std::filesystem::path path_;
 };
 
-/// The message of the Error that `call` throws, or "(no error)".
-template <class Call>
-std::string error_text(Call call) {
+/// The message of what `call` throws, or "(no error)". Errors of another kind than `Expected` go on
+/// and fail the test.
+template <class Expected = Error, class Call>
+std::string error_text(const Call& call) {
   try {
     call();
-  } catch (const Error& error) {
+  } catch (const Expected& error) {
     return error.what();
   }
   return "(no error)";
+}
+
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
 }
 
 }  // namespace lra

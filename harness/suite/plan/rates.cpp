@@ -11,6 +11,7 @@
 #include "harness/suite/status.h"
 #include "harness/suite/suite_data.h"
 #include "harness/training/run_folder.h"
+#include "results/records/file_names.h"
 
 namespace lra::suite {
 namespace {
@@ -146,7 +147,7 @@ RateRecords::RateRecords(const Suite& of, const std::vector<fs::path>& paths)
     std::erase_if(all, [](const fs::path& path) { return !fs::exists(path); });
     return all;
   };
-  own = find_records(existing({of.request.out / "runs", of.request.out / kProbeFile}));
+  own = find_records(existing({of.request.out / kRunsFolder, of.request.out / kProbeFile}));
   others = find_records(existing(paths));
   for (Records* all : {&own, &others}) {
     std::vector<fs::path> firsts;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "attention_variants/base/fields.h"
+#include "tests/support/scratch.h"
 
 namespace lra {
 namespace {
@@ -28,13 +29,10 @@ struct WarmTrip {
 
 template <class Options>
 std::string refusal(const json& value) {
-  try {
+  return error_text<UsageError>([&] {
     Options options;
     read_fields(value, options, "trip");
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "";
+  });
 }
 
 TEST(EnumNames, FieldsHoldTheWord) {

@@ -151,12 +151,10 @@ TEST_P(SlowEveryVariant, LossFallsInTwoHundredSteps) {
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_EQ(read_json(run_ / kResultFile)["status"], "ok");
   std::vector<double> losses;  // means over 20 steps
-  std::ifstream log(run_ / kMetricsFile);
-  for (std::string line; std::getline(log, line);) {
-    const json entry = json::parse(line);
+  for (const json& entry : read_lines(run_ / kMetricsFile)) {
     if (entry["split"] != "train") continue;
     losses.push_back(entry["loss"]);
-    EXPECT_TRUE(std::isfinite(losses.back())) << line;
+    EXPECT_TRUE(std::isfinite(losses.back())) << entry;
   }
   ASSERT_EQ(losses.size(), 10u);
   // The last 100 steps against the first 20.

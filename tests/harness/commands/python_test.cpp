@@ -10,8 +10,8 @@
 #include "harness/training/run_folder.h"
 #include "lra/formats/safetensors.h"
 #include "results/store/store.h"
-#include "tests/harness/program.h"
 #include "tests/harness/suite/fixture.h"
+#include "tests/harness/training/train_fixture.h"
 
 namespace lra {
 namespace {
@@ -28,32 +28,23 @@ std::string faulty(const std::string& name) {
   return "python:" + (kTests / "python" / "faulty.py").string() + ":" + name;
 }
 
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-class PythonTest : public testing::Test {
+class PythonTest : public TrainTest {
  protected:
   static void SetUpTestSuite() {
     reason_ = run_program({"check", "--attention", faulty("NoSuchClass")}).err;
-    if (says(reason_, "NoSuchClass is not in it")) reason_.clear();
+    if (contains(reason_, "NoSuchClass is not in it")) reason_.clear();
   }
   void SetUp() override {
     // ./run test says where it has set up a Python with torch.
     const char* const asked = std::getenv("LRA_TEST_PYTHON");
     const bool required = asked != nullptr && std::string_view(asked) == "required";
     const bool is_missing =
-        says(reason_, "has no module for Python") || says(reason_, "cannot import torch");
+        contains(reason_, "has no module for Python") || contains(reason_, "cannot import torch");
     if (!required && is_missing) GTEST_SKIP() << reason_;
     ASSERT_EQ(reason_, "");
-    prepare_tiny_listops(data_);
+    TrainTest::SetUp();
   }
 
-  fs::path run(const std::string& name) const { return scratch_.path() / name; }
-  std::vector<std::string> words(const std::string& name, const std::string& attention,
-                                 int64_t steps = 12) const {
-    return tiny_train(data_, run(name), attention, steps);
-  }
   Result result(const std::string& name) const {
     return parse_result(read_json(run(name) / kResultFile));
   }
@@ -72,14 +63,11 @@ class PythonTest : public testing::Test {
   void expect_raised(const std::vector<std::pair<std::string, std::string>>& classes) const {
     for (const auto& [name, reason] : classes) {
       SCOPED_TRACE(name);
-      expect_refusal(words(name, faulty(name)) + std::vector<std::string>{"--quiet"}, 1, reason);
+      expect_refusal(with(words(name, faulty(name)), {"--quiet"}), 1, reason);
       EXPECT_EQ(result(name).status, Status::crash);
-      EXPECT_TRUE(says(result(name).reason, reason)) << result(name).reason;
+      EXPECT_TRUE(contains(result(name).reason, reason)) << result(name).reason;
     }
   }
-
-  Scratch scratch_;
-  fs::path data_ = scratch_.path() / "data";
 
  private:
   static inline std::string reason_;
@@ -104,8 +92,8 @@ TEST_F(PythonTest, StoppedItContinuesToTheSameBits) {
 TEST_F(PythonTest, TrainsAsTheSameFunctionInCppDoes) {
   ASSERT_EQ(run_program(words("native", "linear", 30)).status, 0);
   ASSERT_EQ(run_program(words("python", example("linear.py:LinearAttention"), 30)).status, 0);
-  const std::vector<json> native = suite::read_lines(run("native") / kMetricsFile),
-                          python = suite::read_lines(run("python") / kMetricsFile);
+  const std::vector<json> native = read_lines(run("native") / kMetricsFile),
+                          python = read_lines(run("python") / kMetricsFile);
   ASSERT_EQ(native.size(), python.size());
   for (size_t i = 0; i < native.size(); ++i) {
     EXPECT_NEAR(native[i]["loss"].get<double>(), python[i]["loss"].get<double>(), 1e-4);
@@ -164,7 +152,7 @@ TEST_F(PythonTest, FilesOfTheWorkingFolderStandInNobodysWay) {
       run_program({"check", "--attention", "python:own.attention:LinearAttention"});
   fs::current_path(before);
   EXPECT_EQ(checked.status, 0) << checked.text();
-  EXPECT_TRUE(says(checked.out, "clauses hold")) << checked.text();
+  EXPECT_TRUE(contains(checked.out, "clauses hold")) << checked.text();
 }
 
 TEST_F(PythonTest, WhatABackwardPassRaisesIsToldByAttendToo) {
@@ -212,11 +200,11 @@ TEST_F(PythonTest, CheckTellsTheReadmesClassFromOneThatIgnoresTheMask) {
   const ProgramResult right = run_program(
       {"check", "--attention", "python:" + (scratch_.path() / "my.py:Softplus").string()});
   EXPECT_EQ(right.status, 0) << right.text();
-  EXPECT_TRUE(says(right.out, "19 of 19 clauses hold")) << right.out;
+  EXPECT_TRUE(contains(right.out, "19 of 19 clauses hold")) << right.out;
   const ProgramResult wrong =
       run_program({"check", "--attention", example("ignores_mask.py:IgnoresMask")});
   EXPECT_EQ(wrong.status, 1) << wrong.text();
-  EXPECT_TRUE(says(wrong.out, "padding")) << wrong.out;
+  EXPECT_TRUE(contains(wrong.out, "padding")) << wrong.out;
 }
 
 TEST_F(PythonTest, AClassMayPromiseThatPaddingFurtherChangesNothing) {
@@ -225,14 +213,14 @@ TEST_F(PythonTest, AClassMayPromiseThatPaddingFurtherChangesNothing) {
   EXPECT_EQ(kept.status, 0) << kept.text();
   const ProgramResult broken = run_program({"check", "--attention", faulty("BreaksPromise")});
   EXPECT_EQ(broken.status, 1) << broken.text();
-  EXPECT_TRUE(says(broken.out, "length invariance")) << broken.out;
+  EXPECT_TRUE(contains(broken.out, "length invariance")) << broken.out;
 }
 
 TEST_F(PythonTest, WhatItPrintsDoesNotStandInWhatTheProgramPrints) {
   ASSERT_EQ(run_program(words("a", faulty("Prints"))).status, 0);
   const ProgramResult evaluated = run_program({"evaluate", run("a").string(), "--json"});
   EXPECT_EQ(evaluated.status, 0);
-  EXPECT_TRUE(says(evaluated.err, "printed by forward"));
+  EXPECT_TRUE(contains(evaluated.err, "printed by forward"));
   EXPECT_EQ(json::parse(evaluated.out)["correct"], result("a").test->correct);
 }
 

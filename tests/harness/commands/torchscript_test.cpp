@@ -9,7 +9,7 @@
 #include "harness/training/run_folder.h"
 #include "lra/formats/safetensors.h"
 #include "results/store/store.h"
-#include "tests/harness/program.h"
+#include "tests/harness/training/train_fixture.h"
 
 namespace lra {
 namespace {
@@ -86,17 +86,12 @@ TEST(TorchScriptTest, ItsParametersCanBeGivenAndHaveGradients) {
   EXPECT_GT(deviation(attend_file(parse_attention(named("linear")), in), plain), 1e-3);
 }
 
-class TorchScriptRun : public testing::Test {
+class TorchScriptRun : public TrainTest {
  protected:
-  void SetUp() override { prepare_tiny_listops(data_); }
-  fs::path run(const std::string& name) const { return scratch_.path() / name; }
   std::vector<std::string> words(const std::string& name, const std::string& attention,
                                  int64_t steps = 20) const {
-    return tiny_train(data_, run(name), attention, steps);
+    return TrainTest::words(name, attention, steps);
   }
-
-  Scratch scratch_;
-  fs::path data_ = scratch_.path() / "data";
 };
 
 TEST_F(TorchScriptRun, TrainsEvaluatesAndSaysWhatItWas) {

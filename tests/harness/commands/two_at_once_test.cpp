@@ -74,7 +74,7 @@ TEST_F(TwoAtOnce, TheSecondPreparationFindsTheDataOfTheFirst) {
   EXPECT_EQ(b.status, 0) << b.err;
   EXPECT_EQ(a.out, b.out);
   const auto found = [](const ProgramResult& result) {
-    return result.err.find("already prepared") != std::string::npos;
+    return contains(result.err, "already prepared");
   };
   EXPECT_NE(found(a), found(b)) << a.err << b.err;
   EXPECT_EQ(std::distance(fs::directory_iterator(in("data")), {}), 1);

@@ -17,10 +17,6 @@ std::string usage_error(const std::vector<std::string>& words, int status = 2) {
   return result.err;
 }
 
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 std::vector<std::string> train_words(const std::vector<std::string>& more) {
   std::vector<std::string> words = {"train",  "--task", "listops", "--data",
                                     "nodata", "--run",  "norun"};
@@ -35,10 +31,11 @@ TEST(WordsTest, NoNumberIsInNoRange) {
                                              {"selfcheck", "--minutes", "-nan"},
                                              {"suite", "--max-hours", "nan"},
                                              {"fidelity", "--seconds", "nan"}}) {
-    EXPECT_TRUE(says(usage_error(words), words[1] + ": Value " + words[2] + " not in range ["))
+    EXPECT_TRUE(contains(usage_error(words), words[1] + ": Value " + words[2] + " not in range ["))
         << words[0];
   }
-  EXPECT_TRUE(says(usage_error({"profile", "--tolerance", "-1"}), "--tolerance: Value -1 not in"));
+  EXPECT_TRUE(
+      contains(usage_error({"profile", "--tolerance", "-1"}), "--tolerance: Value -1 not in"));
 }
 
 // An unset variable of a shell, and what C reads as octal.
@@ -51,7 +48,7 @@ TEST(WordsTest, EmptyValuesAndZerosInFrontAreNoValues) {
                                              {"report", "x", "--out", ""},
                                              {"evaluate", "x", "--data", ""},
                                              {"data", "verify", ""}})
-    EXPECT_TRUE(says(usage_error(words), " is empty, which is not the same as without it"))
+    EXPECT_TRUE(contains(usage_error(words), " is empty, which is not the same as without it"))
         << words[1];
   for (const std::vector<std::string>& words : std::vector<std::vector<std::string>>{
            {"profile", "--heads", "010"},
@@ -59,16 +56,17 @@ TEST(WordsTest, EmptyValuesAndZerosInFrontAreNoValues) {
            {"fidelity", "--out", "f", "--length", "050"},
            {"data", "prepare", "listops", "--out", "d", "--train", "0100"},
            {"suite", "--jobs", "02"}})
-    EXPECT_TRUE(says(usage_error(words), " without zeros in front, not 0")) << words[1];
-  EXPECT_TRUE(says(usage_error({"data", "prepare", "listops", "--min-length", "-5"}),
-                   "--min-length: Value -5 not in range 0 to 1099511627776"));
+    EXPECT_TRUE(contains(usage_error(words), " without zeros in front, not 0")) << words[1];
+  EXPECT_TRUE(contains(usage_error({"data", "prepare", "listops", "--min-length", "-5"}),
+                       "--min-length: Value -5 not in range 0 to 1099511627776"));
 }
 
 TEST(WordsTest, WhatIsNoUtf8StandsInNoRecord) {
   for (const char* option : {"--run", "--data"})
-    EXPECT_TRUE(says(usage_error(train_words({option, "b\xff"})), "'b\\xff' is not UTF-8, which"))
+    EXPECT_TRUE(
+        contains(usage_error(train_words({option, "b\xff"})), "'b\\xff' is not UTF-8, which"))
         << option;
-  EXPECT_FALSE(says(usage_error(train_words({"--run", "bär"})), "UTF-8"));
+  EXPECT_FALSE(contains(usage_error(train_words({"--run", "bär"})), "UTF-8"));
 }
 
 struct Unused {
@@ -109,7 +107,7 @@ TEST(WordsTest, WhatWouldHaveNoEffectIsRefused) {
   };
   for (const Unused& one : all) {
     const std::string error = usage_error(one.words);
-    EXPECT_TRUE(says(error, one.said)) << "expected: " << one.said << "\ngot: " << error;
+    EXPECT_TRUE(contains(error, one.said)) << "expected: " << one.said << "\ngot: " << error;
   }
   EXPECT_FALSE(fs::exists("p.jsonl") || fs::exists("f.jsonl") || fs::exists(suite_folder));
 }
@@ -117,26 +115,27 @@ TEST(WordsTest, WhatWouldHaveNoEffectIsRefused) {
 TEST(WordsTest, AListNamesEachOnce) {
   const std::string attentions = "standard,nystrom[num_landmarks=8],standard";
   for (const char* command : {"profile", "selfcheck", "fidelity"}) {
-    EXPECT_TRUE(says(usage_error({command, "--attentions", attentions, "--out", "p.jsonl"}),
-                     "--attentions names standard twice"))
+    EXPECT_TRUE(contains(usage_error({command, "--attentions", attentions, "--out", "p.jsonl"}),
+                         "--attentions names standard twice"))
         << command;
   }
-  EXPECT_TRUE(says(usage_error({"profile", "--lengths", "512,64,512", "--out", "p.jsonl"}),
-                   "--lengths names 512 twice"));
-  EXPECT_TRUE(says(usage_error({"fidelity", "--length", "1Ki,1024", "--out", "f.jsonl"}),
-                   "--length names 1024 twice"));
-  EXPECT_TRUE(says(usage_error({"selfcheck", "--checks", "contract,contract", "--out", "s.jsonl"}),
-                   "--checks names contract twice"));
+  EXPECT_TRUE(contains(usage_error({"profile", "--lengths", "512,64,512", "--out", "p.jsonl"}),
+                       "--lengths names 512 twice"));
+  EXPECT_TRUE(contains(usage_error({"fidelity", "--length", "1Ki,1024", "--out", "f.jsonl"}),
+                       "--length names 1024 twice"));
+  EXPECT_TRUE(
+      contains(usage_error({"selfcheck", "--checks", "contract,contract", "--out", "s.jsonl"}),
+               "--checks names contract twice"));
 }
 
 TEST(WordsTest, ANumberIsAskedForByItsKind) {
-  EXPECT_TRUE(says(usage_error(train_words({"--attention", "standard", "--threads", "x"})),
-                   "--threads should be an integer, not 'x'"));
-  EXPECT_TRUE(says(usage_error({"profile", "--threads", "1.5", "--out", "p.jsonl"}),
-                   "--threads should be an integer, not '1.5'"));
+  EXPECT_TRUE(contains(usage_error(train_words({"--attention", "standard", "--threads", "x"})),
+                       "--threads should be an integer, not 'x'"));
+  EXPECT_TRUE(contains(usage_error({"profile", "--threads", "1.5", "--out", "p.jsonl"}),
+                       "--threads should be an integer, not '1.5'"));
   EXPECT_TRUE(
-      says(usage_error(train_words({"--attention", "standard", "--set", "optimizer.beta1=1"})),
-           "optimizer: beta1 should be at least 0 and less than 1, not 1"));
+      contains(usage_error(train_words({"--attention", "standard", "--set", "optimizer.beta1=1"})),
+               "optimizer: beta1 should be at least 0 and less than 1, not 1"));
 }
 
 TEST(WordsTest, SizesAreReadAsGnuProgramsReadThem) {
@@ -167,13 +166,13 @@ TEST(WordsTest, ALengthIsANumberOrCountsIn1024) {
   EXPECT_EQ(settled("2ki"), "2048");
   EXPECT_EQ(settled("1Mi"), "1048576");
   EXPECT_EQ(settled("4k"), "'4k' may be 4000 or 4096: write one of them, or 4Ki");
-  EXPECT_TRUE(says(settled("128-256"), "write them out, as 128,192,256"));
-  EXPECT_TRUE(says(settled("128..256"), "write them out"));
-  EXPECT_TRUE(says(settled("zwei"), "should be a comma list of tokens, as 512,1024"));
-  EXPECT_TRUE(says(usage_error({"profile", "--lengths", "64,1k", "--out", "p.jsonl"}),
-                   "lra: --lengths: '1k' may be 1000 or 1024"));
-  EXPECT_TRUE(
-      says(usage_error({"fidelity", "--length", "64-128", "--out", "f.jsonl"}), "write them out"));
+  EXPECT_TRUE(contains(settled("128-256"), "write them out, as 128,192,256"));
+  EXPECT_TRUE(contains(settled("128..256"), "write them out"));
+  EXPECT_TRUE(contains(settled("zwei"), "should be a comma list of tokens, as 512,1024"));
+  EXPECT_TRUE(contains(usage_error({"profile", "--lengths", "64,1k", "--out", "p.jsonl"}),
+                       "lra: --lengths: '1k' may be 1000 or 1024"));
+  EXPECT_TRUE(contains(usage_error({"fidelity", "--length", "64-128", "--out", "f.jsonl"}),
+                       "write them out"));
 }
 
 TEST(WordsTest, SeedsMayBeRanges) {
@@ -190,24 +189,25 @@ TEST(WordsTest, SeedsMayBeRanges) {
   const json cells = json::parse(plan.out)["cells"];
   ASSERT_EQ(cells.size(), 3u);
   EXPECT_EQ(cells[2]["seed"], 5);
-  EXPECT_TRUE(says(usage_error({"suite", "--budget", "smoke", "--seeds", "0..2"}),
-                   "as 0,1,2 or 0-4,7, not '0..2'"));
+  EXPECT_TRUE(contains(usage_error({"suite", "--budget", "smoke", "--seeds", "0..2"}),
+                       "as 0,1,2 or 0-4,7, not '0..2'"));
 }
 
 TEST(WordsTest, AnAttentionInAnotherFormIsTold) {
   const auto told = [](const std::string& attention) {
     return usage_error(train_words({"--attention", attention}));
   };
-  EXPECT_TRUE(says(told("nystrom(num_landmarks=32)"), "options stand in square brackets"));
-  EXPECT_TRUE(says(told("nystrom,standard"), "one attention is wanted here, not a list"));
-  EXPECT_TRUE(says(told("my.pt"), "write torchscript:my.pt"));
-  EXPECT_TRUE(says(told("./folder/x"), "write torchscript:./folder/x"));
-  EXPECT_TRUE(says(told("my.cpp"), "export LRA_EXTRA_VARIANTS=FILE.cpp"));
-  EXPECT_TRUE(says(told("my.py"), "write python:my.py:CLASS"));
-  EXPECT_TRUE(says(told("my.py:A[width=2]"), "write python:my.py:A[width=2]"));
-  EXPECT_TRUE(says(told("standrad"), "did you mean 'standard'?"));
-  EXPECT_TRUE(says(usage_error({"profile", "--attentions", "standard,my.pt", "--out", "p.jsonl"}),
-                   "write torchscript:my.pt"));
+  EXPECT_TRUE(contains(told("nystrom(num_landmarks=32)"), "options stand in square brackets"));
+  EXPECT_TRUE(contains(told("nystrom,standard"), "one attention is wanted here, not a list"));
+  EXPECT_TRUE(contains(told("my.pt"), "write torchscript:my.pt"));
+  EXPECT_TRUE(contains(told("./folder/x"), "write torchscript:./folder/x"));
+  EXPECT_TRUE(contains(told("my.cpp"), "export LRA_EXTRA_VARIANTS=FILE.cpp"));
+  EXPECT_TRUE(contains(told("my.py"), "write python:my.py:CLASS"));
+  EXPECT_TRUE(contains(told("my.py:A[width=2]"), "write python:my.py:A[width=2]"));
+  EXPECT_TRUE(contains(told("standrad"), "did you mean 'standard'?"));
+  EXPECT_TRUE(
+      contains(usage_error({"profile", "--attentions", "standard,my.pt", "--out", "p.jsonl"}),
+               "write torchscript:my.pt"));
 }
 
 TEST(WordsTest, BracketsAndOptionsMayNotContradict) {
@@ -215,21 +215,21 @@ TEST(WordsTest, BracketsAndOptionsMayNotContradict) {
             (json{{"num_landmarks", 32}}));
   EXPECT_EQ(attention_given("nystrom[num_landmarks=32]", {"seed=1"}).options.size(), 2u);
   EXPECT_THROW(attention_given("nystrom", {"num_landmarks=8", "num_landmarks=16"}), UsageError);
-  EXPECT_TRUE(says(usage_error(train_words({"--attention", "nystrom[num_landmarks=32]", "--option",
-                                            "num_landmarks=16"})),
-                   "--option num_landmarks=16 contradicts num_landmarks=32"));
+  EXPECT_TRUE(contains(usage_error(train_words({"--attention", "nystrom[num_landmarks=32]",
+                                                "--option", "num_landmarks=16"})),
+                       "--option num_landmarks=16 contradicts num_landmarks=32"));
 }
 
 TEST(WordsTest, AnOptionThatIsASettingIsTold) {
-  EXPECT_TRUE(says(usage_error(train_words({"--attention", "standard", "--lr", "0.001"})),
-                   "unknown option '--lr' in lra train; settings are given by --set: "
-                   "optimizer.lr=0.001"));
-  EXPECT_TRUE(says(usage_error(train_words({"--attention", "standard", "--batch=8"})),
-                   "--set: training.batch=8, or evaluation.batch=8"));
-  EXPECT_TRUE(says(usage_error({"suite", "--steps", "10"}),
-                   "settings are given by --set: training.steps=10"));
-  EXPECT_TRUE(says(usage_error(train_words({"--learning-rate"})), "optimizer.lr=VALUE"));
-  EXPECT_TRUE(says(usage_error({"evaluate", "run", "--steps", "10"}), "valid: --help"))
+  EXPECT_TRUE(contains(usage_error(train_words({"--attention", "standard", "--lr", "0.001"})),
+                       "unknown option '--lr' in lra train; settings are given by --set: "
+                       "optimizer.lr=0.001"));
+  EXPECT_TRUE(contains(usage_error(train_words({"--attention", "standard", "--batch=8"})),
+                       "--set: training.batch=8, or evaluation.batch=8"));
+  EXPECT_TRUE(contains(usage_error({"suite", "--steps", "10"}),
+                       "settings are given by --set: training.steps=10"));
+  EXPECT_TRUE(contains(usage_error(train_words({"--learning-rate"})), "optimizer.lr=VALUE"));
+  EXPECT_TRUE(contains(usage_error({"evaluate", "run", "--steps", "10"}), "valid: --help"))
       << "it has no --set";
 }
 
@@ -240,24 +240,24 @@ TEST(WordsTest, AListWithoutANameIsRefused) {
         {"fidelity", "--out", "f.jsonl"}}) {
     std::vector<std::string> all = words;
     all.insert(all.end(), {"--attentions", ""});
-    EXPECT_TRUE(says(usage_error(all), "--attentions: names none; leave the option out"))
+    EXPECT_TRUE(contains(usage_error(all), "--attentions: names none; leave the option out"))
         << words.front();
   }
-  EXPECT_TRUE(says(usage_error({"suite", "plan", "--tasks", " "}), "--tasks: names none"));
+  EXPECT_TRUE(contains(usage_error({"suite", "plan", "--tasks", " "}), "--tasks: names none"));
 }
 
 TEST(WordsTest, HintsNameCommandsThatWork) {
   const std::string text = usage_error(
       {"train", "--task", "text", "--attention", "standard", "--data", "nodata", "--run", "norun"},
       /*status=*/1);
-  EXPECT_TRUE(says(text, "lra data prepare text --source SOURCE --out nodata; SOURCE: aclImdb"))
+  EXPECT_TRUE(contains(text, "lra data prepare text --source SOURCE --out nodata; SOURCE: aclImdb"))
       << text;
-  EXPECT_TRUE(says(usage_error(train_words({"--attention", "standard"}), /*status=*/1),
-                   "lra data prepare listops --out nodata\n"));
-  EXPECT_TRUE(says(usage_error({"suite", "status", "--out", "nosuite"}, /*status=*/1),
-                   "lra suite --out nosuite makes one there"));
-  EXPECT_TRUE(
-      says(usage_error({"evaluate", "norun"}, /*status=*/1), "lra train --run norun makes one"));
+  EXPECT_TRUE(contains(usage_error(train_words({"--attention", "standard"}), /*status=*/1),
+                       "lra data prepare listops --out nodata\n"));
+  EXPECT_TRUE(contains(usage_error({"suite", "status", "--out", "nosuite"}, /*status=*/1),
+                       "lra suite --out nosuite makes one there"));
+  EXPECT_TRUE(contains(usage_error({"evaluate", "norun"}, /*status=*/1),
+                       "lra train --run norun makes one"));
 }
 
 TEST(WordsTest, AShownProtocolLoadsAgain) {
@@ -276,8 +276,8 @@ TEST(WordsTest, PrintedJsonHoldsNoControls) {
   const std::string name = "torchscript:" + file.string();
   const std::string out = run_program({"check", "--json", "--attention", name}).out;
   for (const char* control : {"\u202e", "\u2066", "\u0085", "\x7f"})
-    EXPECT_FALSE(says(out, control)) << out;
-  EXPECT_TRUE(says(out, "a\\u202e\\u2066\\u0085\\u007f.pt")) << out;
+    EXPECT_FALSE(contains(out, control)) << out;
+  EXPECT_TRUE(contains(out, "a\\u202e\\u2066\\u0085\\u007f.pt")) << out;
   EXPECT_EQ(json::parse(out)["attention"]["options"]["file"], file.string());
 }
 

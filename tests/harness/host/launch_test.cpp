@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "attention_variants/base/error.h"
+#include "tests/support/scratch.h"
 
 namespace lra {
 namespace {
@@ -21,12 +21,7 @@ std::optional<host::Launch> launch(const Variables& variables) {
 }
 
 std::string refusal(const Variables& variables) {
-  try {
-    launch(variables);
-  } catch (const UsageError& error) {
-    return error.what();
-  }
-  return "";
+  return error_text<UsageError>([&] { launch(variables); });
 }
 
 TEST(FindLaunch, KnowsTheLaunchers) {

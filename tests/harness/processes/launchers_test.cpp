@@ -43,7 +43,7 @@ TEST_F(LaunchVariablesTest, OfTorchrunAreForGpus) {
 
   const std::string version = run_program({"--version"}).out;
   if (version.find("nccl none") == std::string::npos) {
-    result = run_program(words + Words{"--device", "cuda"});
+    result = run_program(with(words, {"--device", "cuda"}));
     EXPECT_NE(result.status, 0);
     EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
   }

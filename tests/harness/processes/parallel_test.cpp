@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "lra/formats/safetensors.h"
-#include "tests/harness/program.h"
+#include "tests/harness/suite/fixture.h"
 
 namespace lra {
 namespace {
@@ -27,12 +27,12 @@ fs::path find_program(const std::string& name) {
 
 // What `mpirun` is called with for `count` processes of `lra words`.
 Words as_processes(int count, const Words& words) {
-  return Words{"-n", std::to_string(count), LRA_PROGRAM} + words;
+  return with({"-n", std::to_string(count), LRA_PROGRAM}, words);
 }
 
 Words mpirun_words(const Words& words) {
   // One machine, as root or not, with more processes than processors.
-  return Words{"--oversubscribe", "--allow-run-as-root", "--bind-to", "none"} + words;
+  return with({"--oversubscribe", "--allow-run-as-root", "--bind-to", "none"}, words);
 }
 
 class ParallelTest : public testing::Test {
@@ -49,7 +49,7 @@ class ParallelTest : public testing::Test {
   Words words(const std::string& run, const std::string& attention, int64_t steps,
               const Words& sets = {}) const {
     Words all = tiny_train(data_, this->run(run), attention, steps);
-    for (const std::string& set : sets) all = all + Words{"--set", set};
+    for (const std::string& set : sets) all = with(all, {"--set", set});
     return all;
   }
   ProgramResult processes(int count, const Words& lra_words) const {
@@ -147,9 +147,9 @@ TEST_F(ParallelTest, MicroBatchesOfSharesAreThoseOfTheBatch) {
   const std::string attention = "performer[redraw_interval=4]";
   const Words sets = {"training.batch=10", "model.dropout=0"};
   ASSERT_NO_FATAL_FAILURE(
-      run_alone(words("one", attention, 6, sets + Words{"training.micro_batch=5"})));
+      run_alone(words("one", attention, 6, with(sets, {"training.micro_batch=5"}))));
   const ProgramResult result =
-      processes(3, words("three", attention, 6, sets + Words{"training.micro_batch=2"}));
+      processes(3, words("three", attention, 6, with(sets, {"training.micro_batch=2"})));
   ASSERT_EQ(result.status, 0) << result.text();
   expect_equal_to_rounding(run("one"), run("three"));
 }
@@ -302,7 +302,7 @@ TEST_F(SlowParallelTest, StoppedAndKilledItGoesOnToTheSameBits) {
   ASSERT_EQ(end.status, 0) << end.text();
   EXPECT_NE(end.err.find("resuming "), std::string::npos);
   EXPECT_EQ(checkpoint_bytes(run("cut")), checkpoint_bytes(run("whole")));
-  expect_same_run(run("cut"), run("whole"));
+  suite::expect_same_run(run("cut"), run("whole"));
 
   // Another number of processes goes on with the same run, to rounding.
   const ProgramResult others = processes(3, words("others", "standard", kSteps));
@@ -356,9 +356,9 @@ TEST_F(ParallelTest, RefusesWithOneLine) {
        "lra: attention performer with redraw=forward draws anew in every pass: train with one "
        "process, not 3"},
       {words("r", "standrd", 8), 2, "lra: unknown attention 'standrd'; did you mean 'standard'?"},
-      {words("r", "standard", 8) + Words{"--sead", "1"}, 2,
+      {with(words("r", "standard", 8), {"--sead", "1"}), 2,
        "lra: unknown option '--sead' in lra train; did you mean '--seed'?"},
-      {words("r", "standard", 8) + Words{"--device", "cuda:1"}, 2,
+      {with(words("r", "standard", 8), {"--device", "cuda:1"}), 2,
        "lra: --device cuda:1 names one GPU for 3 processes; say --device cuda, and each takes the "
        "GPU of its number on its host"},
   };
@@ -384,10 +384,9 @@ TEST_F(ParallelTest, WhatDrawsInEveryPassIsEvaluatedByOneProcess) {
 
 TEST_F(ParallelTest, ProcessesThatDifferEndTogether) {
   const auto both = [&](const Words& more) {
-    return Program(mpirun_words(as_processes(1, words("r", "standard", 8)) + Words{":"} +
-                                as_processes(1, words("r", "standard", 8) + more)),
-                   mpirun_)
-        .wait();
+    const Words first = with(as_processes(1, words("r", "standard", 8)), {":"}),
+                second = as_processes(1, with(words("r", "standard", 8), more));
+    return Program(mpirun_words(with(first, second)), mpirun_).wait();
   };
   const ProgramResult other_seed = both({"--seed", "1"});
   EXPECT_EQ(other_seed.status, 1) << other_seed.text();

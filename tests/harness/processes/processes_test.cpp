@@ -15,6 +15,7 @@
 #include "harness/processes/processes.h"
 #include "lra/model/model.h"
 #include "tests/lra/model/toy_model.h"
+#include "tests/support/scratch.h"
 
 namespace lra {
 namespace {
@@ -138,11 +139,9 @@ TEST(Together, TheFirstWorksForAll) {
   std::atomic<int> calls = 0, failures = 0;
   with_processes(3, [&](Processes& processes) {
     on_rank_zero(&processes, [&] { ++calls; });
-    try {
-      on_rank_zero(&processes, [&] { throw Error("cannot write"); });
-    } catch (const Error& error) {
-      failures += std::string(error.what()) == "process 0 of 3: cannot write" ? 1 : 0;
-    }
+    const std::string said =
+        error_text([&] { on_rank_zero(&processes, [&] { throw Error("cannot write"); }); });
+    failures += said == "process 0 of 3: cannot write" ? 1 : 0;
   });
   EXPECT_EQ(calls, 1);
   EXPECT_EQ(failures, 3);
@@ -152,14 +151,9 @@ TEST(CheckSame, NamesTheProcessThatDiffers) {
   std::atomic<int> right = 0;
   with_processes(3, [&](Processes& processes) {
     check_same(processes, "the same", "the run at step 8");
-    try {
-      check_same(processes, processes.rank() == 2 ? "b" : "a", "the run at step 8");
-    } catch (const Error& error) {
-      right += std::string(error.what())
-                       .starts_with("the run at step 8 is not the same in processes 0 and 2; ")
-                   ? 1
-                   : 0;
-    }
+    const std::string said = error_text(
+        [&] { check_same(processes, processes.rank() == 2 ? "b" : "a", "the run at step 8"); });
+    right += said.starts_with("the run at step 8 is not the same in processes 0 and 2; ") ? 1 : 0;
   });
   EXPECT_EQ(right, 3);
 }
@@ -209,12 +203,7 @@ TEST(PartCount, IsTheSameForAllProcesses) {
 
 TEST(PartCount, RefusesAShareWithoutSamples) {
   const auto message = [](int64_t batch, int64_t micro_batch, int64_t processes) {
-    try {
-      micro_batch_count(batch, micro_batch, processes);
-    } catch (const UsageError& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return error_text<UsageError>([&] { micro_batch_count(batch, micro_batch, processes); });
   };
   EXPECT_EQ(message(2, 0, 3),
             "training.batch (2) is less than the 3 processes, and each needs a sample of every "

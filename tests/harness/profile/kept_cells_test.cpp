@@ -15,7 +15,7 @@ class KeptCellsTest : public ProfileFileTest {
                                       "--mode",  "inference", "--attentions", "standard"};
     const std::vector<std::vector<std::string>> usual = {{"--batch", "1"}, {"--seconds", "0.03"}};
     for (const auto& option : usual) {
-      if (std::ranges::find(more, option.front()) == more.end()) words = words + option;
+      if (std::ranges::find(more, option.front()) == more.end()) words = with(words, option);
     }
     words.insert(words.end(), more.begin(), more.end());
     return run_program(words);
@@ -129,7 +129,7 @@ TEST_F(KeptCellsTest, ABatchThatFailedIsTriedOutAgain) {
   const ProgramResult kept = profile(words);
   EXPECT_NE(kept.err.find("--again"), std::string::npos) << kept.err;
   EXPECT_EQ(cells().at(0).batch, 64);
-  ASSERT_EQ(profile(words + std::vector<std::string>{"--again"}).status, 0);
+  ASSERT_EQ(profile(with(words, {"--again"})).status, 0);
   ASSERT_EQ(cells().size(), 1u);
   EXPECT_EQ(cells()[0].status, Status::ok);
   EXPECT_EQ(cells()[0].batch, 8);

@@ -43,13 +43,7 @@ class PeersTest : public ProfileFileTest {
         .dump();
   }
   std::filesystem::path asked_file() const { return scratch_.path() / "asked"; }
-  std::vector<json> asked() const {
-    std::vector<json> all;
-    if (!std::filesystem::exists(asked_file())) return all;
-    std::istringstream in(read_file(asked_file()));
-    for (std::string line; std::getline(in, line);) all.push_back(json::parse(line));
-    return all;
-  }
+  std::vector<json> asked() const { return read_lines(asked_file()); }
   // What `words` leave open is short.
   ProgramResult profile(const std::string& program, std::vector<std::string> words) {
     const std::vector<std::pair<std::string, std::string>> usual = {

@@ -10,11 +10,6 @@ namespace fs = std::filesystem;
 
 class SuiteColoursTest : public SuiteTasksTest {
  protected:
-  static std::vector<std::string> joined(std::vector<std::string> words,
-                                         const std::vector<std::string>& more) {
-    words.insert(words.end(), more.begin(), more.end());
-    return words;
-  }
   // A protocol whose entry of image is `entry`, as a path.
   std::string protocol(const std::string& entry) const {
     const fs::path path = scratch_.path() / "coloured.json";
@@ -39,8 +34,8 @@ class SuiteColoursTest : public SuiteTasksTest {
 };
 
 TEST_F(SuiteColoursTest, MakesTheDataThatItsCellsRead) {
-  const std::vector<std::string> one = joined(rgb_, {"--only", "0"});
-  const ProgramResult result = run_program(words(joined(one, source_)));
+  const std::vector<std::string> one = with(rgb_, {"--only", "0"});
+  const ProgramResult result = run_program(words(with(one, source_)));
   ASSERT_EQ(result.status, 0) << result.err;
   EXPECT_NE(result.err.find("data: image --set colours=rgb\n"), std::string::npos) << result.err;
   const Manifest manifest = Manifest::read(out_ / "data" / "image" / "manifest.json");
@@ -85,7 +80,7 @@ TEST_F(SuiteColoursTest, RefusesCellsOfOneTaskThatWantBoth) {
       "task read the same data; give --set input.colours=COLOURS to all, or each kind an --out "
       "folder of its own";
   EXPECT_EQ(error_text([&] { plan_suite(request(path)); }), message);
-  std::vector<std::string> both = words(joined({"--tasks", "image", "--protocol", path}, source_));
+  std::vector<std::string> both = words(with({"--tasks", "image", "--protocol", path}, source_));
   *std::ranges::find(both, "standard") = "standard,linear";
   expect_refusal(both, 2, message);
   EXPECT_FALSE(fs::exists(out_)) << "nothing half-written";
@@ -99,7 +94,7 @@ TEST_F(SuiteColoursTest, AnErrorWhereThereAreNoDataNamesTheColours) {
   EXPECT_NE(refused(rgb_).find(
                 "or --data DIR after: lra data prepare image --set colours=rgb --source PATH"),
             std::string::npos);
-  EXPECT_NE(refused(joined(joined(rgb_, source_), {"--synthetic"}))
+  EXPECT_NE(refused(with(with(rgb_, source_), {"--synthetic"}))
                 .find("--synthetic makes a stand-in for retrieval, and the suite runs image"),
             std::string::npos)
       << "there are no stand-ins of images, in grey or in colour";
@@ -108,7 +103,7 @@ TEST_F(SuiteColoursTest, AnErrorWhereThereAreNoDataNamesTheColours) {
 TEST_F(SuiteColoursTest, GivenGreyDataAreRefusedWhereColourIsAskedFor) {
   const fs::path data = scratch_.path() / "data";
   task("image").prepare({.out = data, .source = images_, .train = 40, .dev = 8, .test = 16});
-  const ProgramResult result = run_program(words(joined(rgb_, {"--data", data.string()})));
+  const ProgramResult result = run_program(words(with(rgb_, {"--data", data.string()})));
   EXPECT_EQ(result.status, 1) << result.err;
   EXPECT_NE(result.err.find("are grey and input.colours is rgb: train with --set "
                             "input.colours=grey, or give data that were prepared with --set "
@@ -121,17 +116,17 @@ TEST_F(SuiteColoursTest, GivenGreyDataAreRefusedWhereColourIsAskedFor) {
 TEST_F(SuiteColoursTest, APlanSaysWhatIsReadInColour) {
   const std::vector<std::string> records = {"--records", scratch_.path().string()};
   const auto plan = [&](const std::vector<std::string>& more) {
-    std::vector<std::string> all = words(joined(joined(records, source_), more));
+    std::vector<std::string> all = words(with(with(records, source_), more));
     all.insert(all.begin() + 1, "plan");
     const ProgramResult result = run_program(all);
     EXPECT_EQ(result.status, 0) << result.err;
     return result.out;
   };
   EXPECT_NE(plan(rgb_).find("image: data in colour (input.colours rgb)"), std::string::npos);
-  EXPECT_EQ(json::parse(plan(joined(rgb_, {"--json"})))["coloured"].dump(), R"(["image"])");
+  EXPECT_EQ(json::parse(plan(with(rgb_, {"--json"})))["coloured"].dump(), R"(["image"])");
   const std::vector<std::string> grey = {"--tasks", "image"};
   EXPECT_EQ(plan(grey).find("colour"), std::string::npos);
-  EXPECT_EQ(json::parse(plan(joined(grey, {"--json"})))["coloured"].dump(), "[]");
+  EXPECT_EQ(json::parse(plan(with(grey, {"--json"})))["coloured"].dump(), "[]");
   EXPECT_FALSE(fs::exists(out_)) << "a plan writes nothing";
 }
 

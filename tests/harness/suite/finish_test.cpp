@@ -145,12 +145,8 @@ TEST_F(NextCommandsTest, AReportThatFailedIsMadeByWhatThereIs) {
   const fs::path suite = out("a b");
   fs::create_directories(suite / "runs");
   write_file(suite / "report", "in the folder's place");
-  std::string message;
-  try {
-    report_suite(planned("quick", "standard", suite));
-  } catch (const Error& error) {
-    message = error.what();
-  }
+  const std::string message =
+      error_text([&] { report_suite(planned("quick", "standard", suite)); });
   const std::string command = "lra report '" + (suite / "runs").string() + "' --out '" +
                               (suite / "report").string() + "' makes it";
   EXPECT_TRUE(message.ends_with("; " + command)) << message;

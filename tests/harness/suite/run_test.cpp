@@ -23,9 +23,6 @@ class SuiteRunTest : public SuiteTest {
     for (const char* attention : {"standard", "nystrom[num_landmarks=8]", "linear"})
       expect_same_run(run(a, attention), run(b, attention));
   }
-  static bool has(const std::string& text, const std::string& part) {
-    return text.find(part) != std::string::npos;
-  }
 };
 
 TEST_F(SuiteRunTest, SeveralAtATimeOrSeveralRunnersEndAsOne) {
@@ -42,7 +39,7 @@ TEST_F(SuiteRunTest, SeveralAtATimeOrSeveralRunnersEndAsOne) {
     EXPECT_EQ(tries[0]["ended"], "ok");
     EXPECT_EQ(tries[0]["threads"], 1);
     EXPECT_EQ(tries[0]["host"], host::host_name());
-    EXPECT_TRUE(has(read_file(run("two", attention) / kLogFile), "test accuracy"));
+    EXPECT_TRUE(contains(read_file(run("two", attention) / kLogFile), "test accuracy"));
   }
 
   Program first(words("both", kThree)), second(words("both", kThree));
@@ -65,7 +62,7 @@ TEST_F(SuiteRunTest, TheFolderAloneSaysWhatTheSuiteIs) {
 
   const ProgramResult rest = run_program({"suite", "--out", out("s").string(), "--resume"});
   ASSERT_EQ(rest.status, 0) << rest.err;
-  EXPECT_TRUE(has(rest.err, "1 of 2 cells have ended already")) << rest.err;
+  EXPECT_TRUE(contains(rest.err, "1 of 2 cells have ended already")) << rest.err;
   EXPECT_EQ(final_status(run("s", "standard")), Status::ok);
   EXPECT_TRUE(fs::exists(out("s") / "report" / "report.md"));
   EXPECT_EQ(read_lines(run("s", "standard") / kTriesFile)[0]["threads"], 1)
@@ -74,13 +71,13 @@ TEST_F(SuiteRunTest, TheFolderAloneSaysWhatTheSuiteIs) {
   const ProgramResult other =
       run_program({"suite", "--out", out("s").string(), "--resume", "--threads", "2"});
   EXPECT_EQ(other.status, 2);
-  EXPECT_TRUE(has(other.err, "have 1 thread each, as their results depend on it, and not 2"))
+  EXPECT_TRUE(contains(other.err, "have 1 thread each, as their results depend on it, and not 2"))
       << other.err;
   const ProgramResult beyond =
       run_program({"suite", "--out", out("s").string(), "--resume", "--only", "2"});
   EXPECT_EQ(beyond.status, 2);
   EXPECT_TRUE(
-      has(beyond.err, "--only should be a comma list of cells from 0 to 1, as 0,4-7, not '2'"))
+      contains(beyond.err, "--only should be a comma list of cells from 0 to 1, as 0,4-7, not '2'"))
       << beyond.err;
 }
 
@@ -105,14 +102,15 @@ TEST_F(SuiteRunTest, CellsAreOfTheProtocolThatTheSuiteBeganWith) {
     if (!set.starts_with("optimizer.lr=")) job.sets.push_back(set);
   }
   const std::string error = error_text([&] { run_train_job(write_fields(job).dump()); });
-  EXPECT_TRUE(has(error, "is no more what it was when the suite was planned (optimizer.lr: "))
+  EXPECT_TRUE(contains(error, "is no more what it was when the suite was planned (optimizer.lr: "))
       << error;
 
   record["config"]["optimizer"]["lr"] = 0.05;
   write_json(run("s", "standard") / kResultFile, record);
   const ProgramResult again = run_program(w);
   EXPECT_EQ(again.status, 1);
-  EXPECT_TRUE(has(again.err, "is of another configuration than the cell (optimizer.lr: 0.05 -> "))
+  EXPECT_TRUE(
+      contains(again.err, "is of another configuration than the cell (optimizer.lr: 0.05 -> "))
       << again.err;
 }
 
@@ -149,9 +147,11 @@ TEST_F(SuiteRunTest, AnotherSuiteIsNamedByTheOptionThatDiffers) {
   ASSERT_EQ(run_program(with(words("s"), {"--only", "0"})).status, 0);
   const ProgramResult other = run_program(with(words("s"), {"--seeds", "0-3"}));
   EXPECT_EQ(other.status, 1);
-  EXPECT_TRUE(has(other.err, "holds another suite (--seeds 0 there, 0,1,2,3 here)")) << other.err;
-  EXPECT_TRUE(has(run_program({"suite", "plan", "--out", out("s").string(), "--only", "0"}).err,
-                  "lra suite plan lists all cells"));
+  EXPECT_TRUE(contains(other.err, "holds another suite (--seeds 0 there, 0,1,2,3 here)"))
+      << other.err;
+  EXPECT_TRUE(
+      contains(run_program({"suite", "plan", "--out", out("s").string(), "--only", "0"}).err,
+               "lra suite plan lists all cells"));
 }
 
 TEST_F(SuiteRunTest, ACellThatOnlyDiesIsTriedSoOftenAndTheOthersGoOn) {
@@ -161,14 +161,14 @@ TEST_F(SuiteRunTest, ACellThatOnlyDiesIsTriedSoOftenAndTheOthersGoOn) {
       with(with_threads(words("s"), 2), {"--jobs", "2", "--tries", "2", "--only", "0-1"});
   const ProgramResult result = run_program(w);
   EXPECT_EQ(result.status, 1);
-  EXPECT_TRUE(has(result.err, "1 part(s) of the suite did not end as ok")) << result.err;
+  EXPECT_TRUE(contains(result.err, "1 part(s) of the suite did not end as ok")) << result.err;
   EXPECT_EQ(final_status(run("s", "nystrom[num_landmarks=8]")), Status::ok);
   EXPECT_EQ(read_lines(run("s", "standard") / kTriesFile).size(), 2u);
   const json record = read_json(run("s", "standard") / kResultFile);
   EXPECT_EQ(record["status"], "crash");
-  EXPECT_TRUE(has(record["reason"],
-                  "2 tries without a new checkpoint; the last: exit status 1: "
-                  "lra: cannot read"))
+  EXPECT_TRUE(contains(record["reason"],
+                       "2 tries without a new checkpoint; the last: exit status 1: "
+                       "lra: cannot read"))
       << record["reason"];
 
   // What ails it is gone: the next call tries it again.
@@ -186,9 +186,9 @@ TEST_F(SuiteRunTest, TroubleInTheFolderOfACellIsNoneOfTheOthers) {
         run_program(with(with_threads(words("s"), jobs == std::string("2") ? 2 : 1),
                          {"--jobs", jobs, "--only", "0-1"}));
     EXPECT_EQ(result.status, 1);
-    EXPECT_TRUE(has(result.err, "lra: [1/2] listops standard seed 0: ")) << result.err;
-    EXPECT_TRUE(has(result.err, "; it is left as it is, and the others go on")) << result.err;
-    EXPECT_TRUE(has(result.err, "1 part(s) of the suite did not end as ok")) << result.err;
+    EXPECT_TRUE(contains(result.err, "lra: [1/2] listops standard seed 0: ")) << result.err;
+    EXPECT_TRUE(contains(result.err, "; it is left as it is, and the others go on")) << result.err;
+    EXPECT_TRUE(contains(result.err, "1 part(s) of the suite did not end as ok")) << result.err;
     EXPECT_EQ(final_status(run("s", "nystrom[num_landmarks=8]")), Status::ok);
   }
   fs::remove(run("s", "standard"));
@@ -199,9 +199,9 @@ TEST_F(SuiteRunTest, TroubleInTheFolderOfACellIsNoneOfTheOthers) {
 TEST_F(SuiteRunTest, AnAttentionByTwoNamesIsNamedTwice) {
   const ProgramResult refused = run_program(words("s", "linear,linear[feature_map=elu]"));
   EXPECT_EQ(refused.status, 2);
-  EXPECT_TRUE(has(refused.err,
-                  "--attentions names one attention twice, as linear and as "
-                  "linear[feature_map=elu]"))
+  EXPECT_TRUE(contains(refused.err,
+                       "--attentions names one attention twice, as linear and as "
+                       "linear[feature_map=elu]"))
       << refused.err;
   EXPECT_FALSE(fs::exists(out("s")));
   // By what the protocol makes of them.
@@ -210,21 +210,22 @@ TEST_F(SuiteRunTest, AnAttentionByTwoNamesIsNamedTwice) {
                             {"--protocol", "nystromformer2021", "--data", out("nowhere").string()}))
         .err;
   };
-  EXPECT_TRUE(has(said("standard,standard[dropout=0.1]"), "names one attention twice"));
+  EXPECT_TRUE(contains(said("standard,standard[dropout=0.1]"), "names one attention twice"));
   const std::string other = said("standard,standard[dropout=0]");
-  EXPECT_FALSE(has(other, "twice")) << other;
-  EXPECT_TRUE(has(other, "nowhere")) << other;
+  EXPECT_FALSE(contains(other, "twice")) << other;
+  EXPECT_TRUE(contains(other, "nowhere")) << other;
 }
 
 TEST_F(SuiteRunTest, AFolderWithoutASuiteToResumeIsSaid) {
   const ProgramResult begun = run_program(with(words("s"), {"--only", "0"}));
-  EXPECT_TRUE(has(begun.err, "no suite in " + out("s").string() + " yet: this is a new one of"))
+  EXPECT_TRUE(
+      contains(begun.err, "no suite in " + out("s").string() + " yet: this is a new one of"))
       << begun.err;
-  EXPECT_FALSE(has(run_program(with(words("s"), {"--only", "0"})).err, "no suite in "));
+  EXPECT_FALSE(contains(run_program(with(words("s"), {"--only", "0"})).err, "no suite in "));
   const ProgramResult misspelt = run_program({"suite", "--out", out("t").string(), "--resume"});
   EXPECT_EQ(misspelt.status, 2);
   EXPECT_TRUE(
-      has(misspelt.err, out("t").string() + " holds no suite to resume, and for a new one "))
+      contains(misspelt.err, out("t").string() + " holds no suite to resume, and for a new one "))
       << misspelt.err;
 }
 
@@ -238,7 +239,7 @@ TEST_F(SuiteRunTest, AResultThatIsNoRecordIsKeptAsideAndTheCellRunsAgain) {
   write_json(result, later);
   const ProgramResult again = run_program(with(words("s"), {"--only", "0"}));
   ASSERT_EQ(again.status, 0) << again.err;
-  EXPECT_TRUE(has(again.err, "it is now " + aside.string() + ", and the cell runs again"))
+  EXPECT_TRUE(contains(again.err, "it is now " + aside.string() + ", and the cell runs again"))
       << again.err;
   EXPECT_EQ(read_json(aside), later);
   EXPECT_EQ(final_status(run("s", "standard")), Status::ok);
@@ -252,7 +253,7 @@ TEST_F(SuiteRunTest, AResultThatCannotBeReadIsNotReplaced) {
   fs::create_directory(result);  // as root too, no file to read
   const ProgramResult refused = run_program(with(words("s"), {"--only", "0"}));
   EXPECT_EQ(refused.status, 1);
-  EXPECT_TRUE(has(refused.err, "cannot read " + result.string())) << refused.err;
+  EXPECT_TRUE(contains(refused.err, "cannot read " + result.string())) << refused.err;
   EXPECT_TRUE(fs::is_directory(result));
   fs::remove(result);
   fs::rename(out("kept"), result);
@@ -270,9 +271,9 @@ TEST_F(SuiteRunTest, FilesOfASuiteThatAreDamagedAreNamed) {
     for (const auto& command : {with(words("s"), {"--only", "0"}), by_folder}) {
       const ProgramResult result = run_program(command);
       EXPECT_EQ(result.status, 1) << result.err;
-      EXPECT_TRUE(has(result.err, file.string())) << result.err;
-      EXPECT_TRUE(has(result.err, message)) << result.err;
-      EXPECT_FALSE(has(result.err, "json.exception")) << result.err;
+      EXPECT_TRUE(contains(result.err, file.string())) << result.err;
+      EXPECT_TRUE(contains(result.err, message)) << result.err;
+      EXPECT_FALSE(contains(result.err, "json.exception")) << result.err;
     }
     write_file(file, whole);
   };
@@ -284,7 +285,8 @@ TEST_F(SuiteRunTest, FilesOfASuiteThatAreDamagedAreNamed) {
   fs::remove(suite);
   const ProgramResult again = run_program(with(words("s"), {"--only", "0"}));
   EXPECT_EQ(again.status, 0) << again.err;
-  EXPECT_TRUE(has(again.err, "1 of 1 cells have ended already")) << "as it was said: " << again.err;
+  EXPECT_TRUE(contains(again.err, "1 of 1 cells have ended already"))
+      << "as it was said: " << again.err;
 }
 
 // Its process writes to the terminal then, not to a log.
@@ -293,10 +295,10 @@ TEST_F(SuiteRunTest, ACellThatRunsAloneLeavesTheReasonItDiedFor) {
   const ProgramResult result =
       run_program(with(words("s", "standard"), {"--tries", "1", "--only", "0"}));
   EXPECT_EQ(result.status, 1);
-  EXPECT_TRUE(has(result.err, "lra: cannot read")) << result.err;
+  EXPECT_TRUE(contains(result.err, "lra: cannot read")) << result.err;
   const json record = read_json(run("s", "standard") / kResultFile);
   EXPECT_EQ(record["status"], "crash");
-  EXPECT_TRUE(has(record["reason"], "exit status 1: lra: cannot read")) << record["reason"];
+  EXPECT_TRUE(contains(record["reason"], "exit status 1: lra: cannot read")) << record["reason"];
   EXPECT_EQ(read_lines(run("s", "standard") / kTriesFile)[0]["ended"], record["reason"]);
 }
 
@@ -313,10 +315,10 @@ TEST_F(SuiteRunTest, ACellWhoseModuleThrowsIsNotTriedAgain) {
   ASSERT_EQ(results.size(), 1u) << result.err;
   const json record = read_json(results[0]);
   EXPECT_EQ(record["status"], "crash");
-  EXPECT_TRUE(has(record["reason"], "forward should return")) << record["reason"];
+  EXPECT_TRUE(contains(record["reason"], "forward should return")) << record["reason"];
   EXPECT_EQ(read_lines(results[0].parent_path() / kTriesFile).size(), 1u);
   const ProgramResult status = run_program({"suite", "status", "--out", out("s").string()});
-  EXPECT_TRUE(has(status.out, "forward should return")) << status.out;
+  EXPECT_TRUE(contains(status.out, "forward should return")) << status.out;
 }
 
 TEST_F(SuiteRunTest, WhatAnAttentionRefusesIsAFinding) {
@@ -325,7 +327,7 @@ TEST_F(SuiteRunTest, WhatAnAttentionRefusesIsAFinding) {
   EXPECT_EQ(run_program(w).status, 1);
   const json record = read_json(run("s", "nystrom") / kResultFile);
   EXPECT_EQ(record["status"], "unsupported");
-  EXPECT_TRUE(has(record["reason"], "attention nystrom takes no rotary positions"))
+  EXPECT_TRUE(contains(record["reason"], "attention nystrom takes no rotary positions"))
       << record["reason"];
   EXPECT_EQ(run_program(w).status, 1);
   EXPECT_EQ(read_lines(run("s", "nystrom") / kTriesFile).size(), 1u) << "it is not tried again";
@@ -374,7 +376,7 @@ TEST_F(SuiteRunTest, ABrokenResultIsSaidAndMadeAnew) {
   write_file(result, whole.substr(0, whole.size() / 2));
   const ProgramResult again = run_program(w);
   EXPECT_EQ(again.status, 0) << again.err;
-  EXPECT_TRUE(has(again.err, "is not valid JSON")) << again.err;
+  EXPECT_TRUE(contains(again.err, "is not valid JSON")) << again.err;
   EXPECT_EQ(read_json(result)["test"], json::parse(whole)["test"]);
 }
 
@@ -386,8 +388,8 @@ TEST_F(SuiteRunTest, ARunKeepsToItsMemory) {
   EXPECT_EQ(final_status(out("run")), Status::oom);
   EXPECT_EQ(run_program(with(w, {"--memory-limit", "1GiB"})).status, 0);
   EXPECT_EQ(final_status(out("run")), Status::ok);
-  EXPECT_TRUE(has(run_program(with(w, {"--memory-limit", "much"})).err,
-                  "--memory-limit should be a size such as 8GiB or 512MiB, not 'much'"));
+  EXPECT_TRUE(contains(run_program(with(w, {"--memory-limit", "much"})).err,
+                       "--memory-limit should be a size such as 8GiB or 512MiB, not 'much'"));
 }
 
 TEST_F(SuiteRunTest, AnEmptyWordIsNoDefault) {
@@ -410,14 +412,14 @@ TEST_F(SuiteRunTest, RefusesWhatCannotBe) {
     EXPECT_FALSE(fs::exists(out("r"))) << "nothing half-written";
     return result.err;
   };
-  EXPECT_TRUE(has(refused({"--seeds", "0,0"}), "two cells would share the folder"));
-  EXPECT_TRUE(has(refused({"--devices", "cuda:0,cuda:0"}),
-                  "--devices should be a comma list of GPUs, each once"));
-  EXPECT_TRUE(has(refused({"--devices", "cuda:0", "--device", "cuda"}), "give one of them"));
+  EXPECT_TRUE(contains(refused({"--seeds", "0,0"}), "two cells would share the folder"));
+  EXPECT_TRUE(contains(refused({"--devices", "cuda:0,cuda:0"}),
+                       "--devices should be a comma list of GPUs, each once"));
+  EXPECT_TRUE(contains(refused({"--devices", "cuda:0", "--device", "cuda"}), "give one of them"));
   EXPECT_TRUE(
-      has(refused({"--devices", "cuda:0,cuda:1", "--jobs", "3"}),
-          "each of the 2 GPUs has as many cells at a time, so it should be a multiple of 2"));
-  EXPECT_TRUE(has(refused({"--jobs", "0"}), "--jobs"));
+      contains(refused({"--devices", "cuda:0,cuda:1", "--jobs", "3"}),
+               "each of the 2 GPUs has as many cells at a time, so it should be a multiple of 2"));
+  EXPECT_TRUE(contains(refused({"--jobs", "0"}), "--jobs"));
 }
 
 TEST(SuiteRunners, FillEveryDeviceBeforeOneHasASecondCell) {

@@ -11,10 +11,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 // A PATH of one's own for as long as this lives, with stand-ins for Slurm's programs.
 class OwnPath {
  public:
@@ -60,8 +56,8 @@ TEST_F(SuiteSlurmTest, ADryRunPrintsScriptsThatBashTakes) {
         "#SBATCH --partition=long", "#SBATCH --time=2:00:00", "#SBATCH --mem=8G",
         "#SBATCH --account=me", "#SBATCH --cpus-per-task=4", "--only \"$cell\"",
         "--resume --device cpu --threads 4 --timeout 7200 --tries 3", "scontrol requeue"})
-    EXPECT_TRUE(has(result.out, line)) << line << "\n" << result.out;
-  EXPECT_FALSE(has(result.out, "--gpus"));
+    EXPECT_TRUE(contains(result.out, line)) << line << "\n" << result.out;
+  EXPECT_FALSE(contains(result.out, "--gpus"));
   const fs::path script = scratch_.path() / "script.sh";
   write_file(script, result.out.substr(result.out.find('\n') + 1));
   EXPECT_EQ(std::system(("bash -n '" + script.string() + "'").c_str()), 0);
@@ -77,7 +73,7 @@ TEST_F(SuiteSlurmTest, WhatNoLineOfADirectiveCanHoldIsRefused) {
        {std::string("me\n#SBATCH --wrap=x"), std::string("a b"), std::string("a\"b")}) {
     const ProgramResult refused = run_program(submission({"--dry-run", "--account", account}));
     EXPECT_EQ(refused.status, 2) << refused.out;
-    EXPECT_TRUE(has(refused.err, "--account '")) << refused.err;
+    EXPECT_TRUE(contains(refused.err, "--account '")) << refused.err;
   }
 }
 
@@ -88,8 +84,9 @@ TEST_F(SuiteSlurmTest, LogsAreOneAJob) {
   folder += "/50%A";
   const ProgramResult dry = run_program(all);
   ASSERT_EQ(dry.status, 0) << dry.err;
-  EXPECT_TRUE(has(dry.out, "/50%%A/slurm/%A_%a.log\"\n")) << dry.out;
-  EXPECT_TRUE(has(dry.out, "#SBATCH --chdir=\"" + fs::current_path().string() + "\"\n")) << dry.out;
+  EXPECT_TRUE(contains(dry.out, "/50%%A/slurm/%A_%a.log\"\n")) << dry.out;
+  EXPECT_TRUE(contains(dry.out, "#SBATCH --chdir=\"" + fs::current_path().string() + "\"\n"))
+      << dry.out;
 }
 
 TEST_F(SuiteSlurmTest, AGpuOfThisHostIsRefused) {
@@ -115,7 +112,7 @@ TEST_F(SuiteSlurmTest, SubmitsArraysAndAReportThatFollowsThem) {
   EXPECT_EQ(read_file(asked), "--parsable " + (folder / "cells-0.sh").string() +
                                   "\n--parsable --dependency=afterany:1 " +
                                   (folder / "report.sh").string() + "\n");
-  EXPECT_TRUE(has(read_file(folder / "cells-0.sh"), "#SBATCH --cpus-per-task=1\n"));
+  EXPECT_TRUE(contains(read_file(folder / "cells-0.sh"), "#SBATCH --cpus-per-task=1\n"));
   EXPECT_EQ(read_json(folder / "jobs.json"), (json{{"schema", "lra.slurm/1"},
                                                    {"arrays", {{{"job", "1"}, {"first", 0}}}},
                                                    {"report", "2"}}));
@@ -127,15 +124,16 @@ TEST_F(SuiteSlurmTest, SubmitsArraysAndAReportThatFollowsThem) {
   EXPECT_EQ(cells[0]["queue"], "RUNNING on node7");
   EXPECT_EQ(cells[1]["queue"], "PENDING (Resources)");
   const ProgramResult table = run_program({"suite", "status", "--out", out("s").string()});
-  EXPECT_TRUE(has(table.out, "PENDING (Resources)")) << table.out;
+  EXPECT_TRUE(contains(table.out, "PENDING (Resources)")) << table.out;
 
   // What is in the queue, or has ended, is not submitted again.
   const std::vector<std::string> again = {"suite",    "submit", "--slurm",        "--dry-run",
                                           "--resume", "--out",  out("s").string()};
   const ProgramResult alone = run_program(again);
   EXPECT_EQ(alone.status, 0) << alone.err;
-  EXPECT_TRUE(has(alone.err, "2 cells are left out, with jobs in the queue already")) << alone.err;
-  EXPECT_TRUE(has(alone.out, "report.sh") && !has(alone.out, "cells-")) << alone.out;
+  EXPECT_TRUE(contains(alone.err, "2 cells are left out, with jobs in the queue already"))
+      << alone.err;
+  EXPECT_TRUE(contains(alone.out, "report.sh") && !contains(alone.out, "cells-")) << alone.out;
   expect_refusal(with(again, {"--only", "0"}), 1,
                  "--only 0: these cells have jobs in the queue already: lra suite status");
   OwnPath::write(bin_ / "squeue",
@@ -144,15 +142,15 @@ TEST_F(SuiteSlurmTest, SubmitsArraysAndAReportThatFollowsThem) {
   expect_refusal(again, 1, "all that is left of the suite has jobs in the queue already");
   OwnPath::write(bin_ / "squeue", "#!/bin/sh\necho '1_0|RUNNING|None|node7'\n");
   const ProgramResult other = run_program(again);
-  EXPECT_TRUE(has(other.out, "#SBATCH --array=1\n")) << other.out;
-  EXPECT_TRUE(has(other.err, "1 cell is left out, with jobs in the queue")) << other.err;
+  EXPECT_TRUE(contains(other.out, "#SBATCH --array=1\n")) << other.out;
+  EXPECT_TRUE(contains(other.err, "1 cell is left out, with jobs in the queue")) << other.err;
   OwnPath::write(bin_ / "squeue", "#!/bin/sh\nexit 1\n");
-  EXPECT_TRUE(has(run_program(again).err, "cells that have a job may get a second one"));
+  EXPECT_TRUE(contains(run_program(again).err, "cells that have a job may get a second one"));
   OwnPath::write(bin_ / "squeue", "#!/bin/sh\n");
   ASSERT_EQ(run_program({"suite", "--out", out("s").string(), "--resume", "--only", "0"}).status,
             0);
   const ProgramResult rest = run_program(again);
-  EXPECT_TRUE(has(rest.out, "#SBATCH --array=1\n")) << rest.out;
+  EXPECT_TRUE(contains(rest.out, "#SBATCH --array=1\n")) << rest.out;
 
   // And what was submitted before is remembered.
   ASSERT_EQ(run_program({"suite", "submit", "--slurm", "--resume", "--out", out("s").string(),
@@ -169,7 +167,7 @@ TEST_F(SuiteSlurmTest, SubmitsArraysAndAReportThatFollowsThem) {
   ASSERT_EQ(
       run_program({"suite", "submit", "--slurm", "--resume", "--out", out("s").string()}).status,
       0);
-  EXPECT_TRUE(has(read_file(asked), "--dependency=afterany:1:4 ")) << read_file(asked);
+  EXPECT_TRUE(contains(read_file(asked), "--dependency=afterany:1:4 ")) << read_file(asked);
   OwnPath::write(bin_ / "sbatch", "#!/bin/sh\necho 'no partition' >&2\nexit 1\n");
   EXPECT_EQ(
       run_program({"suite", "submit", "--slurm", "--resume", "--out", out("s").string()}).status,
@@ -180,11 +178,11 @@ TEST_F(SuiteSlurmTest, SubmitsArraysAndAReportThatFollowsThem) {
 TEST_F(SuiteSlurmTest, TakesTheCellsTriesAndThreadsThatItIsGiven) {
   const ProgramResult one = run_program(submission({"--dry-run", "--only", "1", "--tries", "7"}));
   ASSERT_EQ(one.status, 0) << one.err;
-  EXPECT_TRUE(has(one.out, "#SBATCH --array=1\n")) << one.out;
-  EXPECT_TRUE(has(one.out, " --tries 7")) << one.out;
-  EXPECT_FALSE(has(one.out, "report.sh")) << "--only is without profile and report";
-  EXPECT_TRUE(has(run_program(submission({"--dry-run", "--only", "2"})).err,
-                  "--only should be a comma list of cells from 0 to 1"));
+  EXPECT_TRUE(contains(one.out, "#SBATCH --array=1\n")) << one.out;
+  EXPECT_TRUE(contains(one.out, " --tries 7")) << one.out;
+  EXPECT_FALSE(contains(one.out, "report.sh")) << "--only is without profile and report";
+  EXPECT_TRUE(contains(run_program(submission({"--dry-run", "--only", "2"})).err,
+                       "--only should be a comma list of cells from 0 to 1"));
 
   const OwnPath path(bin_);
   OwnPath::write(bin_ / "sbatch", "#!/bin/sh\necho 5\n");
@@ -198,7 +196,7 @@ TEST_F(SuiteSlurmTest, TakesTheCellsTriesAndThreadsThatItIsGiven) {
        {std::vector<std::string>{}, std::vector<std::string>{"--dry-run"}}) {
     const ProgramResult other = run_program(with_threads(submission(more), 3));
     EXPECT_EQ(other.status, 2) << other.out;
-    EXPECT_TRUE(has(other.err, "have 1 thread each")) << other.err;
+    EXPECT_TRUE(contains(other.err, "have 1 thread each")) << other.err;
   }
 }
 
@@ -225,7 +223,7 @@ TEST_F(SuiteSlurmTest, WhatSlurmRefusesIsOneLineAndLeavesNoJobs) {
   const OwnPath path(bin_);
   const ProgramResult none = run_program(submission({}));
   EXPECT_EQ(none.status, 1);
-  EXPECT_TRUE(has(none.err, "there is no sbatch here: submit on a host of the cluster"))
+  EXPECT_TRUE(contains(none.err, "there is no sbatch here: submit on a host of the cluster"))
       << none.err;
 
   OwnPath::write(bin_ / "sbatch",
@@ -235,13 +233,15 @@ TEST_F(SuiteSlurmTest, WhatSlurmRefusesIsOneLineAndLeavesNoJobs) {
   OwnPath::write(bin_ / "scancel", "#!/bin/sh\necho \"$@\" > '" + cancelled.string() + "'\n");
   const ProgramResult refused = run_program(submission({}));
   EXPECT_EQ(refused.status, 1);
-  EXPECT_TRUE(has(refused.err, "report.sh: sbatch: error: no (the jobs before it were cancelled)"))
+  EXPECT_TRUE(
+      contains(refused.err, "report.sh: sbatch: error: no (the jobs before it were cancelled)"))
       << refused.err;
   EXPECT_EQ(read_file(cancelled), "41\n");
   EXPECT_FALSE(fs::exists(out("s") / "slurm" / "jobs.json"));
 
-  EXPECT_TRUE(has(run_program({"suite", "submit", "--budget", "smoke"}).err, "give --slurm"));
-  EXPECT_TRUE(has(run_program(submission({"--jobs", "2"})).err, "--array-limit says how many"));
+  EXPECT_TRUE(contains(run_program({"suite", "submit", "--budget", "smoke"}).err, "give --slurm"));
+  EXPECT_TRUE(
+      contains(run_program(submission({"--jobs", "2"})).err, "--array-limit says how many"));
 }
 
 // Slurm has taken it, whatever becomes of who asked.
@@ -251,7 +251,7 @@ TEST_F(SuiteSlurmTest, AJobThatIsBeingSubmittedIsKeptWhenStopped) {
   const ProgramResult stopped = run_program(submission({}));
   EXPECT_EQ(stopped.status, 130) << stopped.err;
   EXPECT_TRUE(
-      has(stopped.err, "stopped with 1 of 2 jobs submitted; take them back with scancel 41"))
+      contains(stopped.err, "stopped with 1 of 2 jobs submitted; take them back with scancel 41"))
       << stopped.err;
   const json arrays = read_json(out("s") / "slurm" / "jobs.json")["arrays"];
   ASSERT_EQ(arrays.size(), 1u);
@@ -268,13 +268,13 @@ TEST_F(SuiteSlurmTest, ManyCellsAreSeveralArrays) {
       slurm_scripts(suite, {0, 1, 2, 5, 999, 2000, 2499}, {.gpus = "1"}, {"/opt/it's/lra"});
   ASSERT_EQ(scripts.size(), 3u);
   EXPECT_EQ(scripts[0].path, scratch_.path() / "slurm" / "cells-0.sh");
-  EXPECT_TRUE(has(scripts[0].text, "#SBATCH --array=0-2,5,999\n"));
-  EXPECT_TRUE(has(scripts[0].text, "'/opt/it'\\''s/lra' suite"));
-  EXPECT_TRUE(has(scripts[0].text, "#SBATCH --gpus=1\n"));
-  EXPECT_TRUE(has(scripts[1].text, "#SBATCH --array=0,499\n"));
-  EXPECT_TRUE(has(scripts[1].text, "SLURM_ARRAY_TASK_ID + 2000"));
+  EXPECT_TRUE(contains(scripts[0].text, "#SBATCH --array=0-2,5,999\n"));
+  EXPECT_TRUE(contains(scripts[0].text, "'/opt/it'\\''s/lra' suite"));
+  EXPECT_TRUE(contains(scripts[0].text, "#SBATCH --gpus=1\n"));
+  EXPECT_TRUE(contains(scripts[1].text, "#SBATCH --array=0,499\n"));
+  EXPECT_TRUE(contains(scripts[1].text, "SLURM_ARRAY_TASK_ID + 2000"));
   EXPECT_EQ(scripts[2].path.filename(), "report.sh");
-  EXPECT_FALSE(has(scripts[2].text, "--array"));
+  EXPECT_FALSE(contains(scripts[2].text, "--array"));
 
   const SlurmJobs jobs{.arrays = {{.job = "7", .first = 2000}}, .report = "8"};
   const auto queue =

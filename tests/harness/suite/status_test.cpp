@@ -11,12 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class SuiteStatusTest : public SuiteTest {
- protected:
-  static bool has(const std::string& text, const std::string& part) {
-    return text.find(part) != std::string::npos;
-  }
-};
+class SuiteStatusTest : public SuiteTest {};
 
 TEST_F(SuiteStatusTest, ShowsEveryCellAsItStands) {
   ASSERT_EQ(run_program(with(words("s"), {"--only", "0", "--seeds", "0,1,2"})).status, 0);
@@ -57,7 +52,7 @@ TEST_F(SuiteStatusTest, ShowsEveryCellAsItStands) {
   for (const char* part :
        {"[###.......]", "4/12", "25.00 (dev)", "nystrom[num_landmarks=8]",
         "27.8 % of the steps · 6 cells: 1 ok, 4 pending, 1 running", "0 runners"})
-    EXPECT_TRUE(has(table.out, part)) << part << "\n" << table.out;
+    EXPECT_TRUE(contains(table.out, part)) << part << "\n" << table.out;
   EXPECT_FALSE(final_status(run("s", "standard", 1))) << "looking changes nothing";
 
   // One that was ended for its time says how far it got.
@@ -132,31 +127,31 @@ TEST_F(SuiteStatusTest, WatchesToTheEndAndNamesWhatFailed) {
   const ProgramResult watched =
       run_program({"suite", "status", "--watch", "--out", out("s").string()});
   EXPECT_EQ(watched.status, 0);
-  EXPECT_TRUE(has(watched.out, "1 cells: 1 diverged")) << watched.out;
-  EXPECT_TRUE(has(watched.out, "profile measured, report written")) << watched.out;
+  EXPECT_TRUE(contains(watched.out, "1 cells: 1 diverged")) << watched.out;
+  EXPECT_TRUE(contains(watched.out, "profile measured, report written")) << watched.out;
   EXPECT_EQ(std::ranges::count(watched.out, '\n'), 1) << "one line where there is no terminal";
-  EXPECT_TRUE(has(run_program({"suite", "status", "--out", out("s").string()}).out,
-                  "the loss or a gradient was not finite"));
+  EXPECT_TRUE(contains(run_program({"suite", "status", "--out", out("s").string()}).out,
+                       "the loss or a gradient was not finite"));
 }
 
 TEST_F(SuiteStatusTest, SaysWhatItCannotRead) {
   const ProgramResult none = run_program({"suite", "status", "--out", out("no").string()});
   EXPECT_EQ(none.status, 1);
-  EXPECT_TRUE(has(none.err, "holds no suite (no suite.json)")) << none.err;
-  EXPECT_TRUE(has(run_program({"suite", "status"}).err, "--out is required"));
+  EXPECT_TRUE(contains(none.err, "holds no suite (no suite.json)")) << none.err;
+  EXPECT_TRUE(contains(run_program({"suite", "status"}).err, "--out is required"));
   fs::create_directories(out("bad"));
   write_file(out("bad") / kSuiteFile, R"({"schema": "lra.suite/1", "cells": [], "runs": 3})");
   EXPECT_EQ(run_program({"suite", "status", "--out", out("bad").string()}).status, 0);
   write_file(out("bad") / kSuiteFile, R"({"schema": "lra.suite/1"})");
-  EXPECT_TRUE(has(run_program({"suite", "status", "--out", out("bad").string()}).err,
-                  "is not the file of a suite of this version"));
+  EXPECT_TRUE(contains(run_program({"suite", "status", "--out", out("bad").string()}).err,
+                       "is not the file of a suite of this version"));
   // A broken record is one cell's trouble.
   ASSERT_EQ(run_program(words("s")).status, 0);
   write_file(run("s", "standard") / kResultFile, "{");
   const ProgramResult result = run_program({"suite", "status", "--out", out("s").string()});
   EXPECT_EQ(result.status, 0);
-  EXPECT_TRUE(has(result.out, "is not valid JSON")) << result.out;
-  EXPECT_TRUE(has(result.out, "1 ok, 1 pending")) << result.out;
+  EXPECT_TRUE(contains(result.out, "is not valid JSON")) << result.out;
+  EXPECT_TRUE(contains(result.out, "1 ok, 1 pending")) << result.out;
 }
 
 TEST(SuiteStatusText, FitsAScreen) {

@@ -129,23 +129,24 @@ TEST_F(SuiteTasksTest, WithoutDataItNamesEveryTaskAndWhatToDo) {
 }
 
 TEST_F(SuiteTasksTest, RefusesSourcesThatAreOfNoUse) {
-  const auto has = [](const std::string& text, const std::string& part) {
-    EXPECT_NE(text.find(part), std::string::npos) << text;
+  const auto expect = [&](const std::vector<std::string>& words, const std::string& part) {
+    const std::string text = refused(words);
+    EXPECT_TRUE(contains(text, part)) << text;
   };
-  has(refused({"--tasks", "text", "--source", "reviews.tar"}),
-      "--source should be TASK=FOLDER_OR_ARCHIVE, as text=aclImdb_v1.tar.gz, not 'reviews.tar'");
-  has(refused({"--tasks", "text", "--source", "txt=a"}), "did you mean 'text'?");
-  has(refused({"--tasks", "text", "--source", "text=/no/such"}),
-      "--source text=/no/such: there is no such file or folder");
-  has(refused({"--tasks", "pathfinder", "--source", "text=" + reviews_.string()}),
-      "--source text: the suite runs pathfinder; name it in --tasks or leave the source out");
-  has(refused({"--tasks", "text", "--source", "text=" + reviews_.string(), "--source",
-               "text=" + reviews_.string()}),
-      "--source names text twice");
-  has(refused({"--tasks", "pathfinder", "--synthetic"}),
-      "--synthetic makes a stand-in for retrieval, and the suite runs pathfinder");
-  has(refused({"--tasks", "pathfinder", "--data", scratch_.path().string()}),
-      "run: lra data prepare pathfinder --out " + scratch_.path().string());
+  expect({"--tasks", "text", "--source", "reviews.tar"},
+         "--source should be TASK=FOLDER_OR_ARCHIVE, as text=aclImdb_v1.tar.gz, not 'reviews.tar'");
+  expect({"--tasks", "text", "--source", "txt=a"}, "did you mean 'text'?");
+  expect({"--tasks", "text", "--source", "text=/no/such"},
+         "--source text=/no/such: there is no such file or folder");
+  expect({"--tasks", "pathfinder", "--source", "text=" + reviews_.string()},
+         "--source text: the suite runs pathfinder; name it in --tasks or leave the source out");
+  expect({"--tasks", "text", "--source", "text=" + reviews_.string(), "--source",
+          "text=" + reviews_.string()},
+         "--source names text twice");
+  expect({"--tasks", "pathfinder", "--synthetic"},
+         "--synthetic makes a stand-in for retrieval, and the suite runs pathfinder");
+  expect({"--tasks", "pathfinder", "--data", scratch_.path().string()},
+         "run: lra data prepare pathfinder --out " + scratch_.path().string());
 }
 
 // A stand-in is never taken for the real thing: a source of the task's own comes first, and it is

@@ -4,8 +4,8 @@
 #include "attention_variants/contract/contract.h"
 #include "harness/training/run_folder.h"
 #include "lra/formats/safetensors.h"
-#include "tests/harness/program.h"
 #include "tests/harness/suite/fixture.h"
+#include "tests/harness/training/train_fixture.h"
 #include "tests/support/shipped.h"
 
 namespace lra {
@@ -13,33 +13,16 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class ContractRun : public testing::Test {
+class ContractRun : public TrainTest {
  protected:
-  void SetUp() override { prepare_tiny_listops(data_); }
-  fs::path run(const std::string& name) const { return scratch_.path() / name; }
   ProgramResult train(const std::string& name, const std::string& attention,
                       const std::vector<std::string>& more = {}, int64_t steps = 6) const {
-    std::vector<std::string> words = tiny_train(data_, run(name), attention, steps);
-    words.insert(words.end(), more.begin(), more.end());
-    return run_program(words);
+    return run_program(with(words(name, attention, steps), more));
   }
   static std::string fixture(const std::string& name) {
     return "torchscript:" LRA_SOURCE_DIR "/tests/fixtures/torchscript-" + name + ".pt";
   }
-
-  Scratch scratch_;
-  fs::path data_ = scratch_.path() / "data";
 };
-
-// The tensors of a checkpoint, those of the random states too, byte for byte.
-std::string bytes_of_checkpoint(const fs::path& run) {
-  std::string bytes;
-  for (const auto& [name, tensor] : read_tensors(run / kLastCheckpoint).tensors) {
-    const auto whole = tensor.contiguous();
-    bytes += name + ":" + std::string(static_cast<const char*>(whole.data_ptr()), whole.nbytes());
-  }
-  return bytes;
-}
 
 TEST(ContractOwner, AVariantOfOursIsNotTheUsers) {
   for (const AttentionEntry* entry : shipped_attentions())
@@ -113,7 +96,8 @@ TEST_F(ContractRun, ChangesNoBitOfTheRun) {
   const ProgramResult with = train("with", "standard", {"--check"});
   ASSERT_EQ(with.status, 0) << with.err;
   EXPECT_EQ(with.err.find("contract"), std::string::npos) << "all of it holds";
-  EXPECT_EQ(bytes_of_checkpoint(run("with")), bytes_of_checkpoint(run("without")));
+  EXPECT_EQ(tensor_bytes(run("with") / kLastCheckpoint),
+            tensor_bytes(run("without") / kLastCheckpoint));
   EXPECT_EQ(read_file(run("with") / kPredictionsFile),
             read_file(run("without") / kPredictionsFile));
   json one = read_json(run("with") / kResultFile), other = read_json(run("without") / kResultFile);
@@ -139,8 +123,8 @@ TEST_F(ContractRun, IsTriedWhereARunIsContinuedWithIt) {
 class ContractSuite : public suite::SuiteTest {};
 
 TEST_F(ContractSuite, ItsCellsTryItOnRequest) {
-  const auto asked = suite::with(words("s", "standard"), {"--check"});
-  ASSERT_EQ(run_program(suite::with(asked, {"--only", "0"})).status, 0);
+  const auto asked = with(words("s", "standard"), {"--check"});
+  ASSERT_EQ(run_program(with(asked, {"--only", "0"})).status, 0);
   const Result result = read_result(run("s", "standard") / kResultFile);
   ASSERT_TRUE(result.contract);
   EXPECT_EQ(result.contract->count(), "19 of 19");

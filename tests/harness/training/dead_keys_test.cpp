@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <set>
 
@@ -13,8 +12,8 @@
 #include "harness/training/run_folder.h"
 #include "harness/training/train.h"
 #include "lra/formats/safetensors.h"
+#include "tests/harness/program.h"
 #include "tests/support/protocols.h"
-#include "tests/support/scratch.h"
 
 namespace lra {
 namespace {
@@ -211,12 +210,7 @@ std::string outcome_of(const fs::path& run) {
   json outcome = {{"status", result.at("status")}, {"parameters", result.value("parameters", 0)}};
   for (const char* key : {"test", "dev", "best_step", "steps"})
     outcome[key] = result.value(key, json());
-  std::ifstream in(run / kMetricsFile);
-  for (std::string line; std::getline(in, line);) {
-    json entry = json::parse(line);
-    for (const char* clock : {"seconds", "time"}) entry.erase(clock);
-    outcome["log"].push_back(entry);
-  }
+  outcome["log"] = log_without_clocks(run);
   std::string bytes = outcome.dump();
   if (fs::exists(run / kPredictionsFile)) bytes += read_file(run / kPredictionsFile);
   if (fs::exists(run / kPretrainingFolder)) bytes += outcome_of(run / kPretrainingFolder);
@@ -315,10 +309,9 @@ class DeadKeysTrap : public testing::TestWithParam<std::string> {
 
   // As nothing reads it beside the other settings, or in the task.
   static bool is_refused(const std::string& error) {
-    return std::ranges::any_of(
-        std::array{" has an effect only where ", ": the task text has no ",
-                   " reads pixels, which "},
-        [&](const char* part) { return error.find(part) != std::string::npos; });
+    return std::ranges::any_of(std::array{" has an effect only where ", ": the task text has no ",
+                                          " reads pixels, which "},
+                               [&](const char* part) { return contains(error, part); });
   }
 
   Scratch scratch_;

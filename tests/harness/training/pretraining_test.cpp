@@ -50,18 +50,6 @@ class PretrainingTest : public TrainTest {
                                  causal_ = {"training.objective=causal"};
 };
 
-// The lines of a log without clocks.
-json logged_lines(const fs::path& folder) {
-  json log = json::array();
-  std::ifstream in(folder / kMetricsFile);
-  for (std::string line; std::getline(in, line);) {
-    json entry = json::parse(line);
-    for (const char* clock : {"seconds", "time"}) entry.erase(clock);
-    log.push_back(entry);
-  }
-  return log;
-}
-
 // The loss of a step, of a head that is computed at the labelled places alone, is LibTorch's over
 // the logits of all positions.
 TEST_F(PretrainingTest, TheLossIsThatOfTheHiddenTokensAlone) {
@@ -185,7 +173,7 @@ TEST_F(PretrainingTest, LabelsOfTheTaskChangeNoBit) {
     ASSERT_EQ(train(second), Status::ok);
     const bool same =
         tensor_bytes(first.run / kLastCheckpoint) == tensor_bytes(second.run / kLastCheckpoint) &&
-        logged_lines(first.run) == logged_lines(second.run);
+        log_without_clocks(first.run) == log_without_clocks(second.run);
     EXPECT_EQ(same, !objective.empty()) << name;
   }
 }

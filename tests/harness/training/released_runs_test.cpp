@@ -4,7 +4,7 @@
 
 #include "harness/training/evaluation.h"
 #include "lra/formats/safetensors.h"
-#include "tests/harness/program.h"
+#include "tests/harness/training/train_fixture.h"
 
 namespace lra {
 namespace {
@@ -69,24 +69,14 @@ TEST(TextLengthTrap, EachProtocolReadsItsOwnPartOfAReview) {
 
 // ---- Draws of every pass, and tables that are not trained (D13, D15)
 
-class ReleasedRuns : public testing::Test {
+class ReleasedRuns : public TrainTest {
  protected:
-  void SetUp() override { prepare_tiny_listops(data_); }
-  fs::path run(const std::string& name) const { return scratch_.path() / name; }
-  std::vector<std::string> words(const std::string& name, const std::string& attention,
-                                 int64_t steps) const {
-    return tiny_train(data_, run(name), attention, steps);
-  }
-
   // The numbers of a checkpoint's model, by name.
   static std::map<std::string, torch::Tensor> state(const fs::path& checkpoint) {
     std::map<std::string, torch::Tensor> tensors;
     for (const auto& [name, tensor] : read_tensors(checkpoint).tensors) tensors[name] = tensor;
     return tensors;
   }
-
-  Scratch scratch_;
-  fs::path data_ = scratch_.path() / "data";
 };
 
 TEST_F(ReleasedRuns, ARunThatRedrawsResumesToTheBitsOfTheUninterruptedOne) {
@@ -115,7 +105,7 @@ TEST_F(ReleasedRuns, ARunThatRedrawsResumesToTheBitsOfTheUninterruptedOne) {
 TEST_F(ReleasedRuns, ARunThatRedrawsAndIsStoppedInAnEvaluationEndsTheSame) {
   const std::string attention = "performer[num_features=4,redraw=forward]";
   const auto slow = [&](const std::string& name) {
-    return words(name, attention, 8) + std::vector<std::string>{"--set", "evaluation.batch=1"};
+    return with(words(name, attention, 8), {"--set", "evaluation.batch=1"});
   };
   prepare_tiny_listops(data_ = scratch_.path() / "more", 64, /*dev=*/400);
   ASSERT_EQ(run_program(slow("whole")).status, 0);

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
@@ -18,14 +17,9 @@ namespace lra {
 inline json comparable(const std::filesystem::path& run) {
   json result = read_json(run / kResultFile);
   result.erase("training");
-  json log = json::array();
-  std::ifstream in(run / kMetricsFile);
-  for (std::string line; std::getline(in, line);) {
-    json entry = json::parse(line);
-    for (const char* clock : {"seconds", "time"}) entry.erase(clock);
-    log.push_back(entry);
-  }
-  return {{"result", result}, {"log", log}, {"predictions", read_file(run / kPredictionsFile)}};
+  return {{"result", result},
+          {"log", log_without_clocks(run)},
+          {"predictions", read_file(run / kPredictionsFile)}};
 }
 
 /// The tensors of a checkpoint, byte for byte.

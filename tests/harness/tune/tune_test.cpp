@@ -15,10 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-bool says(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 class TuneTest : public testing::Test {
  protected:
   void SetUp() override { prepare_tiny_listops(data_); }
@@ -101,7 +97,7 @@ TEST_F(TuneTest, ChoosesOnDevWithoutATestSplit) {
   EXPECT_EQ(first.software["lra"], LRA_VERSION);
   for (const char* part : {"Dev accuracy on listops under lra-strict", "optimizer.lr=0.003",
                            "the test split was not read", "hours of training"})
-    EXPECT_TRUE(says(result.out, part)) << part << "\n" << result.out;
+    EXPECT_TRUE(contains(result.out, part)) << part << "\n" << result.out;
 
   // Again, without the file: nothing runs twice.
   fs::remove(data_ / "listops/test.safetensors");
@@ -118,7 +114,7 @@ TEST_F(TuneTest, ItsProtocolTrainsWithWhatWasChosen) {
       run_program(words("t", "optimizer.lr=3e-3", {"--attentions", "linear"}));
   ASSERT_EQ(result.status, 0) << result.err;
   const std::string path = (out("t") / "protocol.json").string();
-  EXPECT_TRUE(says(result.err, "--protocol " + path)) << result.err;
+  EXPECT_TRUE(contains(result.err, "--protocol " + path)) << result.err;
   auto train = tiny_train(data_, out("run"), "linear");
   train.insert(train.end(), {"--protocol", path});
   const auto rate = std::ranges::find(train, "optimizer.lr=0.001");
@@ -129,7 +125,7 @@ TEST_F(TuneTest, ItsProtocolTrainsWithWhatWasChosen) {
   const json record = read_json(out("run") / kResultFile),
              tuned = read_json(run("t", "linear", "optimizer.lr=0.003") / kResultFile);
   EXPECT_EQ(record["config"]["optimizer"]["lr"], 0.003);
-  EXPECT_TRUE(says(record["protocol"].get<std::string>(), "lra-strict-tuned-"));
+  EXPECT_TRUE(contains(record["protocol"].get<std::string>(), "lra-strict-tuned-"));
   EXPECT_EQ(record["dev"], tuned["dev"]) << "the same training, and then a test";
   EXPECT_TRUE(record["test"].is_object());
 }
@@ -142,14 +138,14 @@ TEST_F(TuneTest, ItsProtocolTrainsAnAttentionFromAFileBesideTheOthers) {
   const Words both = {"--attentions", "linear," + own};
   const ProgramResult result = run_program(words("t", "optimizer.lr=3e-3", both));
   ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_FALSE(says(result.err, "no entry")) << result.err;
+  EXPECT_FALSE(contains(result.err, "no entry")) << result.err;
   const std::string path = (out("t") / "protocol.json").string();
   const Protocol tuned = load_protocol(path);
   EXPECT_EQ(task_settings(tuned, "listops", own).optimizer.lr, 0.003);
   EXPECT_EQ(task_settings(tuned, "listops", "standard").optimizer.lr, 1e-4);
   const std::vector<std::string> attentions = {"linear", own}, names = {"linear", "own"};
   for (size_t i = 0; i < 2; ++i) {
-    auto train = tiny_train(data_, out(names[i]), attentions[i]) + Words{"--protocol", path};
+    auto train = with(tiny_train(data_, out(names[i]), attentions[i]), {"--protocol", path});
     const auto rate = std::ranges::find(train, "optimizer.lr=0.001");
     train.erase(rate - 1, rate + 1);
     const ProgramResult trained = run_program(train);
@@ -169,7 +165,7 @@ TEST_F(TuneTest, ItsProtocolTrainsAnAttentionFromAFileBesideTheOthers) {
   fs::remove(script);
   const ProgramResult more = run_program(words("t", "optimizer.lr=1e-3", both));
   ASSERT_EQ(more.status, 0) << more.err;
-  EXPECT_TRUE(says(more.err, script.string() + " is gone; " + own + " goes on with the file"))
+  EXPECT_TRUE(contains(more.err, script.string() + " is gone; " + own + " goes on with the file"))
       << more.err;
   EXPECT_EQ(file("t").points.size(), 2u);
 }
@@ -195,21 +191,21 @@ TEST_F(TuneTest, AnotherGridAddsCellsAndOtherSettingsAreRefused) {
     return result.err;
   };
   EXPECT_TRUE(
-      says(refused({"--seeds", "0,1"}), "holds another search (--seeds 0 there, 0,1 here)"));
-  EXPECT_TRUE(says(refused({"--attentions", "linear,standard"}),
-                   "(--attentions linear there, linear,standard here)"));
-  EXPECT_TRUE(says(refused({"--set", "model.layers=1"}), "(--set "));
-  EXPECT_TRUE(says(refused({"--dtype", "bfloat16"}), "(--dtype float32 there, bfloat16 here)"));
-  EXPECT_TRUE(says(refused({"--protocol", "nystromformer2021"}),
-                   "search (--protocol lra-strict there, nystromformer2021 here)"));
-  EXPECT_TRUE(says(refused({"--threads", "2"}, 2),
-                   "have 1 thread each, as their results depend on it, and not 2"));
+      contains(refused({"--seeds", "0,1"}), "holds another search (--seeds 0 there, 0,1 here)"));
+  EXPECT_TRUE(contains(refused({"--attentions", "linear,standard"}),
+                       "(--attentions linear there, linear,standard here)"));
+  EXPECT_TRUE(contains(refused({"--set", "model.layers=1"}), "(--set "));
+  EXPECT_TRUE(contains(refused({"--dtype", "bfloat16"}), "(--dtype float32 there, bfloat16 here)"));
+  EXPECT_TRUE(contains(refused({"--protocol", "nystromformer2021"}),
+                       "search (--protocol lra-strict there, nystromformer2021 here)"));
+  EXPECT_TRUE(contains(refused({"--threads", "2"}, 2),
+                       "have 1 thread each, as their results depend on it, and not 2"));
   remove_tree(data_);
   prepare_tiny_listops(data_, /*train=*/96);
-  EXPECT_TRUE(says(refused({"--seeds", "0"}), "(the data's fingerprint "));
+  EXPECT_TRUE(contains(refused({"--seeds", "0"}), "(the data's fingerprint "));
   EXPECT_EQ(file("t").points.size(), 2u) << "what is refused changes nothing";
   fs::remove(out("t") / kTuneFile);
-  EXPECT_TRUE(says(refused({"--seeds", "0"}), " are of other data than "));
+  EXPECT_TRUE(contains(refused({"--seeds", "0"}), " are of other data than "));
   EXPECT_FALSE(fs::exists(out("t") / kTuneFile));
 }
 
@@ -231,13 +227,14 @@ TEST_F(TuneTest, WithoutItsFileItTakesUpNoRunsOfAnotherConfiguration) {
   const ProgramResult other = run_program(
       words("t", "optimizer.lr=1e-3", {"--attentions", "linear", "--set", "model.layers=3"}));
   EXPECT_EQ(other.status, 1);
-  EXPECT_TRUE(says(other.err, "is of another configuration than the cell (model.layers: "))
+  EXPECT_TRUE(contains(other.err, "is of another configuration than the cell (model.layers: "))
       << other.err;
   EXPECT_FALSE(fs::exists(out("t") / kTuneFile)) << "it would refuse the right command";
   fs::remove(run("t", "linear", "optimizer.lr=0.001") / kResultFile);  // as where it was killed
   const ProgramResult begun = run_program(
       words("t", "optimizer.lr=1e-3", {"--attentions", "linear", "--set", "model.layers=3"}));
-  EXPECT_TRUE(says(begun.err, "holds a run of another configuration (model.layers: ")) << begun.err;
+  EXPECT_TRUE(contains(begun.err, "holds a run of another configuration (model.layers: "))
+      << begun.err;
   EXPECT_FALSE(fs::exists(out("t") / kTuneFile));
   EXPECT_EQ(run_program(words("t", "optimizer.lr=1e-3", one)).status, 0);
 }
@@ -279,10 +276,10 @@ TEST_F(TuneTest, TwoCommandsWithGridsOfTheirOwnEndWithOneChoice) {
   Program second(words("t", "optimizer.lr=1e-3,3e-3", one, 60));
   for (const ProgramResult& ended : {first.wait(), second.wait()}) {
     EXPECT_EQ(ended.status, 0) << ended.err;
-    EXPECT_TRUE(says(ended.out, "0.003")) << ended.out;
-    EXPECT_FALSE(says(ended.out, "pending")) << ended.out;
+    EXPECT_TRUE(contains(ended.out, "0.003")) << ended.out;
+    EXPECT_FALSE(contains(ended.out, "pending")) << ended.out;
   }
-  EXPECT_TRUE(says(read_file(out("t") / "protocol.json"), "the highest of 3 points"));
+  EXPECT_TRUE(contains(read_file(out("t") / "protocol.json"), "the highest of 3 points"));
 }
 
 TEST_F(TuneTest, CellsThatRanOutOfTimeCostTheirTime) {
@@ -302,8 +299,9 @@ TEST_F(TuneTest, CellsThatRanOutOfTimeCostTheirTime) {
   const std::string before = read_file(out("u") / "protocol.json");
   const ProgramResult beside = of_steps("training.steps=1000000", {"--timeout", "2"});
   EXPECT_EQ(beside.status, 1);
-  EXPECT_TRUE(says(beside.err, "1 of 2 cells ended neither as ok nor as diverged")) << beside.err;
-  EXPECT_TRUE(says(beside.err, "protocol.json is from an earlier call's points")) << beside.err;
+  EXPECT_TRUE(contains(beside.err, "1 of 2 cells ended neither as ok nor as diverged"))
+      << beside.err;
+  EXPECT_TRUE(contains(beside.err, "protocol.json is from an earlier call's points")) << beside.err;
   EXPECT_EQ(read_file(out("u") / "protocol.json"), before);
 }
 
@@ -311,8 +309,8 @@ TEST_F(TuneTest, ARateThatDivergesIsAFindingAndNothingToChoose) {
   const Words one = {"--attentions", "standard"};
   const ProgramResult alone = run_program(words("t", "optimizer.lr=1e30", one));
   EXPECT_EQ(alone.status, 1);
-  EXPECT_TRUE(says(alone.out, "1 diverged")) << alone.out;
-  EXPECT_TRUE(says(alone.err, "nothing is chosen for standard")) << alone.err;
+  EXPECT_TRUE(contains(alone.out, "1 diverged")) << alone.out;
+  EXPECT_TRUE(contains(alone.err, "nothing is chosen for standard")) << alone.err;
   EXPECT_FALSE(fs::exists(out("t") / "protocol.json"));
   const ProgramResult beside = run_program(words("t", "optimizer.lr=1e-3", one));
   EXPECT_EQ(beside.status, 0) << beside.err;
@@ -325,8 +323,8 @@ TEST_F(TuneTest, ADryRunWritesNothing) {
   const ProgramResult result =
       run_program(words("t", "optimizer.lr=1e-3,1e-2", {"--seeds", "0-2", "--dry-run"}));
   ASSERT_EQ(result.status, 0) << result.err;
-  EXPECT_TRUE(says(result.out, "12 cells: 0 ended, 12 to run\n")) << result.out;
-  EXPECT_TRUE(says(result.out, "3 pending")) << result.out;
+  EXPECT_TRUE(contains(result.out, "12 cells: 0 ended, 12 to run\n")) << result.out;
+  EXPECT_TRUE(contains(result.out, "3 pending")) << result.out;
   EXPECT_FALSE(fs::exists(out("t")));
 }
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <fstream>
 #include <set>
 #include <thread>
 
@@ -27,8 +26,7 @@ class WhereTest : public testing::Test {
   }
   std::vector<Where> records() const {
     std::vector<Where> all;
-    std::ifstream in(out_);
-    for (std::string line; std::getline(in, line);) all.push_back(parse_where(json::parse(line)));
+    for (const json& record : read_lines(out_)) all.push_back(parse_where(record));
     return all;
   }
   static double ms_of(const Where& record, WorkKind kind, StepPass pass) {

@@ -54,18 +54,13 @@ TEST(PresetTest, TheStarIsAllOthersInItsPlace) {
 TEST(PresetTest, AFileOfOnesOwnIsReadStrictly) {
   const Scratch scratch;
   const std::string path = (scratch.path() / "p.json").string();
-  const auto refusal = [&](const std::string& text) -> std::string {
+  const auto refusal = [&](const std::string& text) {
     write_file(path, text);
-    try {
-      load_preset(path);
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-    return "";
+    return error_text<UsageError>([&] { load_preset(path); });
   };
   EXPECT_EQ(refusal(R"({"schema": "lra.preset/1", "name": "p", "lengths": [64],
                         "set": {"model.layers": 1, "input.mask": "length"}})"),
-            "");
+            "(no error)");
   EXPECT_EQ(load_preset(path).set_words(),
             (std::vector<std::string>{"model.layers=1", "input.mask=length"}));
   for (const auto& [field, expected] : std::vector<std::pair<std::string, std::string>>{

@@ -121,16 +121,11 @@ TEST(ProtocolTest, TheOrderOfOverridesIsNoPartOfARun) {
 TEST(BudgetTest, RefusesAProfileThatCannotBeMeasured) {
   const Scratch scratch;
   const std::string path = (scratch.path() / "b.json").string();
-  const auto refusal = [&](const json& profile) -> std::string {
+  const auto refusal = [&](const json& profile) {
     write_json(path, {{"schema", "lra.budget/1"}, {"name", "b"}, {"profile", profile}});
-    try {
-      load_budget(path);
-    } catch (const UsageError& error) {
-      return error.what();
-    }
-    return "";
+    return error_text<UsageError>([&] { load_budget(path); });
   };
-  EXPECT_EQ(refusal({{"scope", "core"}, {"lengths", "64,128"}}), "");
+  EXPECT_EQ(refusal({{"scope", "core"}, {"lengths", "64,128"}}), "(no error)");
   EXPECT_NE(refusal({{"scope", "modul"}}).find("scope should be one of core, module"),
             std::string::npos);
   EXPECT_NE(refusal({{"mode", "train"}}).find("inference, training"), std::string::npos);

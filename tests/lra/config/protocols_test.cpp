@@ -309,7 +309,7 @@ TEST(ProtocolsTest, Float16IsLeftOutAndTheProtocolsSaySo) {
   for (const char* name : {"nystromformer2021", "skyformer2021"}) {
     const Protocol protocol = load_protocol(name);
     EXPECT_TRUE(std::ranges::any_of(protocol.choices, [](const std::string& choice) {
-      return choice.find("float16 with loss scaling in the release") != std::string::npos;
+      return contains(choice, "float16 with loss scaling in the release");
     })) << name;
     const auto error = [&](const std::vector<std::string>& sets, const char* dtype) {
       return error_text(

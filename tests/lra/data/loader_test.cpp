@@ -61,7 +61,7 @@ TEST_F(Loader, SamplesArePaddedCutAndMasked) {
 
 TEST_F(Loader, NonzeroMaskTakesIdZeroForPadding) {
   const Split split = make(5);
-  EvaluationPass pass(split, {.batch = 5, .length = 4, .nonzero_mask = true});
+  EvaluationPass pass(split, {.batch = 5, .length = 4, .mask = InputMask::nonzero});
   Batch batch;
   ASSERT_TRUE(pass.next(batch));
   EXPECT_TRUE(torch::equal(batch.mask, batch.tokens != 0));

@@ -38,8 +38,8 @@ TEST_F(ResidentTest, BatchesAreThoseOfTheStream) {
                                          make_split("b" + form, 6, inputs, highest)};
       for (const LoaderOptions& options :
            {LoaderOptions{.batch = 4, .length = 8, .shuffle = true, .seed = 3},
-            LoaderOptions{.batch = 5, .length = 16, .shuffle = true, .nonzero_mask = true},
-            LoaderOptions{.batch = 4, .length = 10, .all_real = true, .cut = 6},
+            LoaderOptions{.batch = 5, .length = 16, .shuffle = true, .mask = InputMask::nonzero},
+            LoaderOptions{.batch = 4, .length = 10, .mask = InputMask::none, .cut = 6},
             LoaderOptions{.batch = 6, .length = 4, .shuffle = true, .samples = {2, 4}}}) {
         TrainingStream stream(splits, options, /*start_batch=*/2);
         ResidentStream resident(splits, options, torch::kCPU, /*start_batch=*/2);

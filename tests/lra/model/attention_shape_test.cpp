@@ -5,6 +5,7 @@
 #include "attention_variants/projected_attention.h"
 #include "attention_variants/registry.h"
 #include "tests/lra/model/toy_model.h"
+#include "tests/support/scratch.h"
 
 namespace lra {
 namespace {
@@ -60,12 +61,7 @@ std::string refusal(const std::string& attention, ops::Kernels kernels) {
   Config config = toy_config(attention);
   config.settings.kernels = kernels;
   Model model(toy_task(), config);
-  try {
-    model.forward(batch.tokens, batch.mask);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
+  return error_text([&] { model.forward(batch.tokens, batch.mask); });
 }
 
 TEST(AttentionShape, IsCheckedByTheModel) {

@@ -10,6 +10,7 @@
 #include "lra/model/blocks/block.h"
 #include "lra/model/blocks/norm.h"
 #include "lra/model/blocks/rows.h"
+#include "tests/lra/model/toy_model.h"
 
 namespace lra::blocks {
 namespace {
@@ -183,10 +184,6 @@ Gradients gradients_of(Made& made, const Rows& rows,
     gradients[item.key()] = gradient.defined() ? gradient.clone() : torch::zeros_like(item.value());
   }
   return gradients;
-}
-
-double distance(const torch::Tensor& a, const torch::Tensor& b) {
-  return (a - b).abs().max().item<double>();
 }
 
 void expect_as_reference(const ModelOptions& options, bool gates) {

@@ -27,10 +27,6 @@ torch::Tensor run(const Config& config, const torch::Tensor& tokens, const torch
   return make_model(config, tokens.size(1))->forward(tokens, mask);
 }
 
-double distance(const torch::Tensor& a, const torch::Tensor& b) {
-  return (a - b).abs().max().item<double>();
-}
-
 // tests/parity/make_protocol_fixtures.py made it by the formula of LRA's own models.
 TEST(PositionsTest, EqualLrasSinusoids) {
   const json fixture = read_json(LRA_SOURCE_DIR "/tests/fixtures/positions.json");

@@ -9,10 +9,6 @@
 namespace lra::recipes {
 namespace {
 
-double distance(const torch::Tensor& a, const torch::Tensor& b) {
-  return (a - b).abs().max().item<double>();
-}
-
 Config recipe(BlockKind block, NormKind norm = NormKind::layer) {
   Config config = toy_config("linear", 0);
   config.settings.model.block = block;

@@ -43,4 +43,9 @@ struct ToyBatch {
       (torch::arange(16) < torch::tensor({16, 9, 1}).unsqueeze(1)).unsqueeze(1);  // [3,1,16]
 };
 
+/// The largest difference of two elements.
+inline double distance(const torch::Tensor& a, const torch::Tensor& b) {
+  return (a - b).abs().max().item<double>();
+}
+
 }  // namespace lra

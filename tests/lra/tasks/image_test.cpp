@@ -5,6 +5,7 @@
 
 #include "lra/formats/image_files.h"
 #include "lra/tasks/image/cifar.h"
+#include "tests/lra/tasks/source_fixture.h"
 #include "tests/support/archives.h"
 #include "tests/support/jpegs.h"
 #include "tests/support/scratch.h"
@@ -80,8 +81,9 @@ int64_t first_pixel(const Split& split, int64_t index) {
   return id;
 }
 
-class Cifar10 : public ::testing::Test {
+class Cifar10 : public SourceTest {
  protected:
+  Cifar10() : SourceTest("image", "cifar.tar") {}
   static std::vector<ArchiveEntry> small(int64_t count, const std::string& end = ".bin") {
     std::vector<ArchiveEntry> entries;
     for (int64_t f = 0; f < 6; ++f) {
@@ -89,12 +91,6 @@ class Cifar10 : public ::testing::Test {
           {.name = "cifar-10-batches-bin/" + (kStems[f] + end), .content = records(f, count)});
     }
     return entries;
-  }
-  PreparedData prepare(PrepareOptions options = {}) {
-    options.source = archive_;
-    options.out = scratch_.path() / ("out" + std::to_string(++runs_));
-    task("image").prepare(options);
-    return open_data(options.out, "image", /*check_hashes=*/true);
   }
   // The message where one entry of a good archive is another.
   std::string error_with(size_t index, const std::string& content) {
@@ -104,10 +100,7 @@ class Cifar10 : public ::testing::Test {
     return error_text([&] { prepare(); });
   }
 
-  Scratch scratch_;
-  fs::path archive_ = scratch_.path() / "cifar.tar";
   std::string where_ = archive_.string();
-  int runs_ = 0;
 };
 
 // A subset keeps to the splits of the whole: its records are in train, dev or test where the

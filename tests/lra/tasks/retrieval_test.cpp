@@ -5,6 +5,7 @@
 
 #include "attention_variants/base/text.h"
 #include "lra/tasks/retrieval/retrieval.h"
+#include "tests/lra/tasks/source_fixture.h"
 #include "tests/support/archives.h"
 #include "tests/support/scratch.h"
 #include "tests/support/small_disk.h"
@@ -25,8 +26,9 @@ std::string text_of(const Split& split, int64_t index, int64_t input) {
   return text;
 }
 
-class Retrieval : public ::testing::Test {
+class Retrieval : public SourceTest {
  protected:
+  Retrieval() : SourceTest("retrieval", "lra_release.tar.gz") {}
   // LRA's release with this train file.
   static std::vector<ArchiveEntry> release(const std::string& train) {
     const std::string folder = "lra_release/lra_release/";
@@ -35,22 +37,13 @@ class Retrieval : public ::testing::Test {
             {.name = folder + "tsv_data/new_aan_pairs.test.tsv", .content = kRow},
             {.name = kTrain, .content = train}};
   }
-  PreparedData prepare(PrepareOptions options = {}) {
-    options.source = archive_;
-    options.out = scratch_.path() / ("out" + std::to_string(++runs_));
-    task("retrieval").prepare(options);
-    return open_data(options.out, "retrieval", /*check_hashes=*/true);
-  }
   // The message that a train file of this text gives.
   std::string error_of(const std::string& train, const PrepareOptions& options = {}) {
     write_archive(archive_, release(train));
     return error_text([&] { prepare(options); });
   }
 
-  Scratch scratch_;
-  fs::path archive_ = scratch_.path() / "lra_release.tar.gz";
   std::string where_ = archive_.string() + ": " + kTrain;
-  int runs_ = 0;
 };
 
 TEST_F(Retrieval, TextsAreTakenAsTheyStand) {

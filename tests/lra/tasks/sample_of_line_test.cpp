@@ -6,6 +6,7 @@
 
 #include "lra/data/byte_tokens.h"
 #include "lra/data/task.h"
+#include "tests/support/scratch.h"
 
 namespace lra {
 namespace {
@@ -13,12 +14,8 @@ namespace {
 using Ids = std::vector<uint16_t>;
 
 void expect_refused(const std::string& name, const std::string& line, const std::string& message) {
-  try {
-    sample_of_line(task(name), line);
-    ADD_FAILURE() << name << ": '" << line << "' was taken";
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
-  }
+  const std::string said = error_text([&] { sample_of_line(task(name), line); });
+  EXPECT_TRUE(contains(said, message)) << name << ": '" << line << "': " << said;
 }
 
 TEST(SampleOfLine, ReadsWhatRenderWrites) {

@@ -7,6 +7,7 @@
 
 #include "lra/data/byte_tokens.h"
 #include "lra/tasks/text/imdb.h"
+#include "tests/lra/tasks/source_fixture.h"
 #include "tests/support/archives.h"
 #include "tests/support/scratch.h"
 #include "tests/support/small_disk.h"
@@ -41,15 +42,10 @@ std::vector<uint16_t> sample(const Split& split, int64_t index, int64_t input = 
   return {ids.begin(), ids.end()};
 }
 
-class Text : public ::testing::Test {
+class Text : public SourceTest {
  protected:
+  Text() : SourceTest("text", "aclImdb.tar.gz") {}
   void write(const std::vector<ArchiveEntry>& entries) { write_archive(archive_, entries); }
-  PreparedData prepare(PrepareOptions options = {}) {
-    options.source = archive_;
-    options.out = scratch_.path() / ("out" + std::to_string(++runs_));
-    task("text").prepare(options);
-    return open_data(options.out, "text", /*check_hashes=*/true);
-  }
   std::string error_of(const PrepareOptions& options = {}) {
     return error_text([&] { prepare(options); });
   }
@@ -60,10 +56,7 @@ class Text : public ::testing::Test {
     return all;
   }
 
-  Scratch scratch_;
-  fs::path archive_ = scratch_.path() / "aclImdb.tar.gz";
   std::string where_ = archive_.string();
-  int runs_ = 0;
 };
 
 TEST_F(Text, IdsAreBytesPlusOneWithoutWhiteSpaceAtTheEnds) {

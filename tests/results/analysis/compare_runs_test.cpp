@@ -148,7 +148,7 @@ TEST(CompareRuns, GoesOnWithoutAPairedTestWhereTheExamplesAreOthers) {
 }
 
 std::string refusal(const std::vector<Result>& a, const std::vector<Result>& b) {
-  return message_of([&] { compare_runs(a, b); });
+  return error_text<std::exception>([&] { compare_runs(a, b); });
 }
 
 TEST(CompareRuns, RefusesWhatIsNotComparable) {

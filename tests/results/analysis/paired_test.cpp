@@ -147,13 +147,13 @@ TEST(Paired, PairedCountsAreOfTheSameExamplesAlone) {
   other.labels[0] = 3;
   const Predictions plain = from_text("11");
   const Predictions *a = &plain, *b = &other;
-  EXPECT_EQ(message_of([&] { paired_counts(plain, other); }),
+  EXPECT_EQ(error_text<std::exception>([&] { paired_counts(plain, other); }),
             "a paired comparison needs predictions of the same examples");
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(error_text<std::exception>([&] {
               paired_bootstrap({&a, 1}, {&b, 1});
             }),
             "a paired comparison needs predictions of the same examples");
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(error_text<std::exception>([&] {
               paired_bootstrap({}, {&b, 1});
             }),
             "a paired comparison needs a run and an example on each side");

@@ -254,7 +254,7 @@ TEST(Recipes, SayWhetherPositionsReadLaterOnes) {
     return recipe_title(groups[0]) + "; " + recipe_text(groups[0], {"listops"});
   };
   const auto holds = [](const std::string& text, const std::string& word) {
-    return text.find(", " + word) != std::string::npos;
+    return contains(text, ", " + word);
   };
   for (const json& causal : {json(), json(false)}) {
     EXPECT_FALSE(holds(title(false, causal), "causal"));

@@ -29,12 +29,23 @@ TEST(Published, HoldsThePapersByName) {
                                       "s5-2023", "skyformer2021", "tay2020"}));
 }
 
+double mean_of(const std::vector<std::optional<double>>& values) {
+  double sum = 0;
+  int count = 0;
+  for (const std::optional<double>& percent : values) {
+    if (!percent) continue;
+    sum += *percent;
+    ++count;
+  }
+  return sum / count;
+}
+
 // The averages are an account of the rows that the papers made themselves.
 TEST(Published, PrintedAveragesAreThoseOfTheRows) {
   for (const Published& p : published()) {
     for (const auto& row : p.accuracy->rows) {
       if (!row.average) continue;
-      const double average = row.mean();
+      const double average = mean_of(row.values);
       if (p.name == "tay2020" && row.name == "Sinkhorn") {
         EXPECT_NEAR(average, 51.476, 1e-9);
         EXPECT_EQ(row.average, 51.39);  // a slip, which the set names
@@ -198,7 +209,7 @@ TEST(Published, AReleasedFormHasTheNumberOfItsName) {
 TEST(Published, VariantsAreReadStrictly) {
   EXPECT_EQ(parse_variant("a[x=1,y=true,z=w]").options, (json{{"x", 1}, {"y", true}, {"z", "w"}}));
   for (const char* text : {"", "[x=1]", "a[x=1", "a[x]", "a[=1]"}) {
-    EXPECT_EQ(message_of([&] { parse_variant(text); }),
+    EXPECT_EQ(error_text<std::exception>([&] { parse_variant(text); }),
               std::string("variant '") + text + "' should be name or name[key=value,...]");
   }
 }
@@ -223,7 +234,7 @@ TEST(Published, FilesAreReadStrictly) {
   const auto with = [&good](const char* pointer, const json& value) {
     json changed = good;
     changed[json::json_pointer(pointer)] = value;
-    return message_of([&] { parse_published(changed.dump(), "f.json"); });
+    return error_text<std::exception>([&] { parse_published(changed.dump(), "f.json"); });
   };
   EXPECT_EQ(with("/sauce", 1),
             "f.json: unknown key 'sauce'; valid: schema, name, paper, accuracy, cost");
@@ -246,8 +257,8 @@ TEST(Published, FilesAreReadStrictly) {
   EXPECT_EQ(with("/accuracy/protocols", json::array()),
             "f.json: accuracy: either 'protocols' or 'recipe' should say what was done");
   EXPECT_EQ(with("/accuracy/slips", "none"), "f.json: accuracy: 'slips' should be an array");
-  EXPECT_TRUE(
-      contains(message_of([] { parse_published("{", "f.json"); }), "f.json: not valid JSON"));
+  EXPECT_TRUE(contains(error_text<std::exception>([] { parse_published("{", "f.json"); }),
+                       "f.json: not valid JSON"));
 }
 
 }  // namespace

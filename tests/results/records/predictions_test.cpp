@@ -27,7 +27,7 @@ TEST(Predictions, OfPositionsNameTheirSamples) {
   EXPECT_EQ(read.correct(), 2);
   for (const char* line : {"1,4,4,0.5", "1,4,4,0.5,0", "1,4,4,0.5,-1,2", "1,4,4,0.5,2,-1",
                            "1,4,4,0.5,0,3", "1,4,4,0.5,2,3,1"}) {
-    EXPECT_TRUE(message_of([&] {
+    EXPECT_TRUE(error_text<std::exception>([&] {
                   parse_predictions(header + "0,4,4,0.5,1,3\n" + line + "\n");
                 }).starts_with("line 3: should be index 1"))
         << line;
@@ -36,7 +36,7 @@ TEST(Predictions, OfPositionsNameTheirSamples) {
 
 TEST(Predictions, NameTheLineThatIsWrong) {
   const auto reason = [](const std::string& text) {
-    return message_of([&] { parse_predictions(text); });
+    return error_text<std::exception>([&] { parse_predictions(text); });
   };
   const std::string plain = "index,label,predicted\n",
                     confident = "index,label,predicted,confidence\n";

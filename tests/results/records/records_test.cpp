@@ -17,7 +17,7 @@ namespace lra {
 namespace {
 
 std::string refusal(const json& record) {
-  return message_of([&] {
+  return error_text<std::exception>([&] {
     record["schema"].get<std::string>().rfind("lra.profile", 0) == 0 ? void(parse_profile(record))
                                                                      : void(parse_result(record));
   });

@@ -230,7 +230,7 @@ TEST(HostileRecords, EveryNumberIsRefusedByItsNameOrReported) {
       for (const json& value : absurd) {
         leaf = value;
         SCOPED_TRACE(fmt::format("{} = {}", name, value.dump()));
-        const std::string reason = message_of([&] { read(record); });
+        const std::string reason = error_text<std::exception>([&] { read(record); });
         if (reason != "(no error)") {
           EXPECT_TRUE(contains(reason, name) || contains(reason, "ci95") ||
                       contains(reason, "examples"))
@@ -255,10 +255,10 @@ TEST(HostileRecords, EveryNumberIsRefusedByItsNameOrReported) {
 TEST(HostileRecords, ABoundOfWhatIsMeasuredIsSaid) {
   json record = a_result();
   record["training"]["seconds"] = 1e308;
-  EXPECT_EQ(message_of([&] { parse_result(record); }),
+  EXPECT_EQ(error_text<std::exception>([&] { parse_result(record); }),
             "field 'training.seconds' should be a number from 0 to 1e+150, not 1e+308");
   record["training"]["seconds"] = -1;
-  EXPECT_EQ(message_of([&] { parse_result(record); }),
+  EXPECT_EQ(error_text<std::exception>([&] { parse_result(record); }),
             "field 'training.seconds' should be a number of at least 0, not -1");
 }
 

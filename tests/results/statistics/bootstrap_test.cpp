@@ -12,14 +12,14 @@ namespace {
 using Passes = std::vector<std::vector<double>>;
 
 TEST(BootstrapMedian, IsTheMedianAndHoldsIt) {
-  const BootstrapEstimate e = bootstrap_median(std::vector<double>{5, 1, 4, 2, 3});
+  const Estimate e = bootstrap_median(std::vector<double>{5, 1, 4, 2, 3});
   EXPECT_EQ(e.value, 3);
   EXPECT_LE(e.ci95.low, 3);
   EXPECT_GE(e.ci95.high, 3);
   EXPECT_GE(e.ci95.low, 1);
   EXPECT_LE(e.ci95.high, 5);
   EXPECT_EQ(bootstrap_median(std::vector<double>{2, 4}).value, 3);
-  const BootstrapEstimate one = bootstrap_median(std::vector<double>{7});
+  const Estimate one = bootstrap_median(std::vector<double>{7});
   EXPECT_EQ(one.ci95.low, 7);
   EXPECT_EQ(one.ci95.high, 7);
   EXPECT_THROW(bootstrap_median(std::vector<double>{}), std::runtime_error);
@@ -35,7 +35,7 @@ TEST(BootstrapMedian, HasTheWidthThatTheoryGives) {
   for (int t = 0; t < trials; ++t) {
     std::vector<double> samples(n);
     for (double& sample : samples) sample = normal(random);
-    const BootstrapEstimate e = bootstrap_median(samples);
+    const Estimate e = bootstrap_median(samples);
     width += (e.ci95.high - e.ci95.low) / 2 / trials;
     covered += e.ci95.low <= 100 && 100 <= e.ci95.high ? 1 : 0;
   }
@@ -96,7 +96,7 @@ TEST(MedianOverPasses, IsTheSameEachTime) {
 }
 
 TEST(RatioOverPasses, OfKnownSamples) {
-  const BootstrapEstimate ratio = ratio_over_passes({{4, 4}, {4, 4}}, {{2}, {2}});
+  const Estimate ratio = ratio_over_passes({{4, 4}, {4, 4}}, {{2}, {2}});
   EXPECT_EQ(ratio.value, 2);
   EXPECT_EQ(ratio.ci95.low, 2);
   EXPECT_EQ(ratio.ci95.high, 2);

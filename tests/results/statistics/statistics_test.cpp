@@ -30,7 +30,7 @@ TEST(Statistics, WilsonIntervalEqualsScipys) {
 }
 
 TEST(Statistics, WilsonIntervalRefusesWhatIsNoProportion) {
-  EXPECT_EQ(message_of([] { wilson_interval(5, 0); }),
+  EXPECT_EQ(error_text<std::exception>([] { wilson_interval(5, 0); }),
             "a proportion needs 0 <= correct <= count and count >= 1, not 5 of 0");
   EXPECT_THROW(wilson_interval(3, 2), std::runtime_error);
   EXPECT_THROW(wilson_interval(-1, 2), std::runtime_error);
@@ -91,7 +91,7 @@ TEST(Statistics, StudentIntervalEqualsScipys) {
   EXPECT_NEAR(standard_deviation(x), 1.3747727084867498, 1e-13);
   EXPECT_NEAR(student_interval(x).low, 33.984875269762924, 1e-11);
   EXPECT_NEAR(student_interval(x).high, 40.81512473023709, 1e-11);
-  EXPECT_EQ(message_of([] { student_interval(std::vector<double>{1}); }),
+  EXPECT_EQ(error_text<std::exception>([] { student_interval(std::vector<double>{1}); }),
             "a Student interval needs at least 2 samples, not 1");
 }
 

@@ -114,7 +114,7 @@ TEST(FidelityRecord, RefusesWhatIsMissingOrWrong) {
   const auto with = [](const char* pointer, const json& value) {
     json record = make_fidelity(of_run(cell("a", 8, {0.5, 0.25})));
     record[json::json_pointer(pointer)] = value;
-    return message_of([&] { parse_fidelity(record); });
+    return error_text<std::exception>([&] { parse_fidelity(record); });
   };
   EXPECT_EQ(with("/length", 0), "field 'length' should be an integer of at least 1, not 0");
   EXPECT_EQ(with("/status", "fine").substr(0, 34), "field 'status' should be one of ok");
