@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "attention_variants/base/utf8.h"
+
 namespace lra {
 namespace {
 
@@ -27,31 +29,13 @@ std::string escaped(unsigned char byte) {
 
 bool is_printable(unsigned char byte) { return byte >= 0x20 && byte < 0x7f; }
 
-// Controls that reorder the text after them on a terminal.
-bool is_bidirectional_control(uint32_t code) {
-  return (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
-}
-
-// The number of bytes of the UTF-8 character at the start of `text`; 0 where there is none, or one
-// of the controls from 0x80 to 0x9f, which terminals obey, or of the direction of writing.
+// The number of bytes of the character at the start of `text`; 0 where it is not to be printed as
+// it is: malformed, a control or the byte order mark.
 size_t character(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return is_printable(first) ? 1 : 0;
-  const size_t size = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 0;
-  if (size == 0 || first > 0xf4 || text.size() < size) return 0;
-  uint32_t code = first & (0x7fu >> size);
-  for (size_t i = 1; i < size; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-    code = code << 6 | (byte(i) & 0x3f);
-  }
-  constexpr uint32_t kLeast[] = {0, 0, 0xa0, 0x800, 0x10000};
   constexpr uint32_t kByteOrderMark = 0xfeff;
-  if (code == kByteOrderMark || code < kLeast[size] || code > 0x10ffff ||
-      (code >= 0xd800 && code < 0xe000) || is_bidirectional_control(code)) {
-    return 0;
-  }
-  return size;
+  const Utf8Point point = decode_utf8(text, 0);
+  const bool shown = point.valid && !is_control(point.code) && point.code != kByteOrderMark;
+  return shown ? point.bytes : 0;
 }
 
 }  // namespace

@@ -59,18 +59,21 @@ std::vector<Folder> prepared_folders(const fs::path& path) {
   if (!fs::is_directory(top)) throw Error("there is no folder " + path.string());
   if (is_prepared(top)) return {{top.parent_path(), top.filename().string()}};
   std::vector<Folder> folders;
-  std::vector<std::string> others;  // of another name than their task, as a copy that was kept
+  std::vector<std::string> passed_over;  // of another name than their task, as a kept copy
+  std::string why;
   for (const fs::directory_entry& entry : fs::directory_iterator(top)) {
     const std::string name = entry.path().filename().string();
     if (name.starts_with('.')) continue;  // a preparation that runs now or was killed
     try {
       if (is_prepared(entry.path())) folders.push_back({path, name});
     } catch (const Error& error) {
-      others.emplace_back(error.what());
+      passed_over.push_back(printable(entry.path().string()));
+      if (why.empty()) why = error.what();
     }
   }
-  if (folders.empty() && !others.empty()) throw Error(others.front());
-  for (const std::string& other : others) host::say("passed over: " + other);
+  if (folders.empty() && !why.empty()) throw Error(why);
+  for (const std::string& other : passed_over)
+    host::say(fmt::format("passed over: {}, whose name is not that of its task", other));
   if (folders.empty()) {
     throw Error("no prepared data in " + path.string() +
                 "; make it with: lra data prepare TASK --out " + shell_word(path.string()) +

@@ -17,6 +17,7 @@
 
 #include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/text.h"
+#include "attention_variants/base/utf8.h"
 #include "attention_variants/python_host.h"
 #include "attention_variants/registry.h"
 #include "harness/commands/commands.h"
@@ -160,15 +161,6 @@ class SortedHelp : public CLI::Formatter {
     return text.substr(0, text.rfind(label)) + label + fmt::format(" {}", fmt::join(names, " "));
   }
 };
-
-bool is_utf8(const std::string& text) {
-  try {
-    json(text).dump();
-    return true;
-  } catch (const json::exception&) {
-    return false;
-  }
-}
 
 // Records are JSON, and name the paths that they are given.
 void check_letters(int argc, char** argv) {

@@ -55,8 +55,9 @@ void write_choice(const tune::TuneFile& file, const std::filesystem::path& out) 
   host::say(fmt::format("the protocol with what was chosen: --protocol {}",
                         shell_word(written.path.string())));
   if (!written.earlier.empty())
-    host::say(fmt::format("what was chosen before: --protocol {}, with which its suites go on",
-                          shell_word(written.earlier.string())));
+    host::say(fmt::format(
+        "what was chosen before: --protocol {}; a suite goes on with that and its own options",
+        shell_word(written.earlier.string())));
 }
 
 // Throws where a cell failed, or an attention is without a choice: the protocol would be of trials

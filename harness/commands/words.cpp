@@ -128,7 +128,7 @@ void add_contract_options(CLI::App& command, ContractCheck& check) {
   command
       .add_flag_callback(
           "--no-check", [&check] { check = ContractCheck::none; },
-          "Try it of none: for attentions of your own that take long to compile, once checked")
+          "Try the contract of no attention, as of one of your own that takes long to compile")
       ->excludes(tried);
 }
 

@@ -15,13 +15,13 @@ namespace lra::host {
 
 std::filesystem::path temporary_place() {
   const char* const named = std::getenv("TMPDIR");
-  if (named != nullptr && *named == '\0') return "/tmp";  // as where it is not set
+  const bool given = named != nullptr && *named != '\0';
+  const std::filesystem::path place = given ? named : "/tmp";
   std::error_code none;
-  std::filesystem::path place = std::filesystem::temp_directory_path(none);
-  if (!none) return place;
-  throw Error(
-      fmt::format("TMPDIR is {}, which is no folder that can be used ({}); name one that is",
-                  named == nullptr ? "not set, and so /tmp" : named, none.message()));
+  if (std::filesystem::is_directory(place, none)) return place;
+  throw Error(fmt::format("TMPDIR is {}, which is no folder that can be used{}; name one that is",
+                          given ? named : "not set, and so /tmp",
+                          none ? " (" + none.message() + ")" : ""));
 }
 
 TemporaryFolder::TemporaryFolder(const std::filesystem::path& where, const std::string& name) {

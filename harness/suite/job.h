@@ -9,7 +9,7 @@
 
 namespace lra::suite {
 
-/// How a cell's processes are run; none of it changes a result.
+/// How a cell's processes are run; none of it changes a bit of what is trained.
 struct CellPolicy {
   int64_t tries = 3;   // of a process that ends without progress
   double timeout = 0;  // seconds for the cell over all its tries; 0 = none

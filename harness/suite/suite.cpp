@@ -157,10 +157,13 @@ SuiteCell planned_cell(const SuiteRequest& request, const Protocol& protocol,
   };
   const std::vector<std::string> of_budget = words.sets;
   set(request.sets);  // what the user sets goes last
-  std::erase_if(words.left, [&](const std::string& key) {
-    return std::ranges::any_of(request.sets,
-                               [&](const std::string& word) { return word_sets(word, key); });
-  });
+  const auto leave_to_user = [&] {
+    std::erase_if(words.left, [&](const std::string& key) {
+      return std::ranges::any_of(request.sets,
+                                 [&](const std::string& word) { return word_sets(word, key); });
+    });
+  };
+  leave_to_user();
   std::string place = fmt::format("{}: tasks.{}.set", request.budget.place(), task_name);
   if (!words.left.empty())
     place += fmt::format(", beside what protocol {} has for {} itself ({})", protocol.name,
@@ -168,6 +171,7 @@ SuiteCell planned_cell(const SuiteRequest& request, const Protocol& protocol,
   Config config = made_config(make, words.sets, of_budget, place);
   const size_t count = words.sets.size();
   add_pretraining(budget, config.settings.pretraining, own, words);
+  leave_to_user();
   if (words.sets.size() > count) config = make(words.sets);
   const std::vector<std::string> cut = cut_sets(config, fraction);
   set(cut);

@@ -183,14 +183,28 @@ void forget_choice(const std::string& task, const ChosenPoint& chosen, Protocol&
   protocol.choices = std::move(lines);
 }
 
-// Moves a file of another name out of the way, as runs under that go on with it; where to.
+// The values of all tasks: what decides how runs under the protocol train.
+std::string values_hash(const Protocol& protocol) {
+  json values = protocol_json(protocol);
+  for (const char* said : {"name", "title", "follows", "choices"}) values.erase(said);
+  return sha256(values.dump()).substr(0, 8);
+}
+
+// Copies a file of another protocol before it is replaced, as runs under that go on with it; where
+// to. What cannot be read is kept by its hash.
 fs::path keep_earlier(const fs::path& path, const std::string& name) {
   std::error_code none;
   if (!fs::exists(path, none)) return {};
-  const std::string earlier = load_protocol(path.string()).name;
-  if (earlier == name) return {};
-  const fs::path kept = path.parent_path() / (suite::folder_name(earlier) + ".json");
-  fs::rename(path, kept);
+  const std::string bytes = read_file(path);
+  std::string earlier;
+  try {
+    earlier = suite::folder_name(load_protocol(path.string()).name);
+  } catch (const Error&) {
+    earlier = "protocol-" + sha256(bytes).substr(0, 8);
+  }
+  if (earlier == suite::folder_name(name)) return {};
+  const fs::path kept = path.parent_path() / (earlier + ".json");
+  write_file(kept, bytes);
   return kept;
 }
 
@@ -199,17 +213,15 @@ fs::path keep_earlier(const fs::path& path, const std::string& name) {
 TunedProtocol write_protocol(const TuneFile& file, const fs::path& out) {
   Protocol protocol = load_protocol(file.protocol);
   leave_to_other_tasks(file.task, protocol);
-  std::string values;
   for (const ChosenPoint& chosen : file.chosen) {
     const std::string entry = entry_name(parse_attention(chosen.attention));
     protocol = with_settings(std::move(protocol), file.task, entry, chosen.point);
     forget_choice(file.task, chosen, protocol);
     protocol.choices.push_back(choice_line(file, chosen) + learned_text(chosen));
-    values += chosen_text(file.task, chosen) + "\n";
   }
   // Runs with other values are of another protocol; a search that comes to the same ones, by more
   // points or seeds, leaves it what it was.
-  protocol.name += "-tuned-" + sha256(values).substr(0, 8);
+  protocol.name += "-tuned-" + values_hash(protocol);
   protocol.title += fmt::format("{}tuned on {}", protocol.title.empty() ? "" : ", ", file.task);
   const fs::path path = out / kTunedProtocol;
   const fs::path earlier = keep_earlier(path, protocol.name);

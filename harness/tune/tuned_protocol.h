@@ -15,8 +15,7 @@ struct TunedProtocol {
 };
 
 /// OUT/protocol.json: the protocol with what was chosen, in the task's entries for the attentions,
-/// under a name of its own, which the values decide. Throws Error where a file is in its place that
-/// is no protocol.
+/// under a name of its own, which its values decide.
 TunedProtocol write_protocol(const TuneFile& file, const std::filesystem::path& out);
 
 }  // namespace lra::tune

@@ -37,7 +37,8 @@ struct Stride {
 /// shares of them hold one more than the others.
 Range share_of(int64_t count, int64_t index, int64_t shares);
 
-/// The mask of a kind, bool as `tokens` [...,N]; `by_length`: that of InputMask::length.
+/// The mask of a kind, bool as `tokens` [...,N]; `by_length`: that of
+/// InputMask::length, read for that kind alone.
 torch::Tensor input_mask(InputMask kind, const torch::Tensor& tokens,
                          const torch::Tensor& by_length);
 

@@ -70,8 +70,10 @@ Batch ResidentSamples::batch(const torch::Tensor& rows) const {
   batch.tokens = tokens_.index_select(0, rows).to(torch::kInt64);
   batch.labels = labels_.index_select(0, rows);
   batch.index = rows;
-  batch.mask = input_mask(options_.mask, batch.tokens,
-                          position_.lt(lengths_.index_select(0, rows).unsqueeze(-1)));
+  const torch::Tensor by_length = options_.mask == InputMask::length
+                                      ? position_.lt(lengths_.index_select(0, rows).unsqueeze(-1))
+                                      : torch::Tensor();
+  batch.mask = input_mask(options_.mask, batch.tokens, by_length);
   return batch;
 }
 

@@ -142,7 +142,7 @@ bool is_lone_seed(const AccuracyCells& cells, const std::string& row, const std:
   if (found == cells.end() || found->second.ok.size() != 1) return false;
   int64_t single = 0, several = 0;
   for (const auto& [key, cell] : cells) {
-    if (key.second != task || cell.diverged > 0 || cell.learned.empty()) continue;
+    if (key.second != task || !cell.learned_count().all()) continue;
     ++(cell.ok.size() == 1 ? single : several);
   }
   return several > 0 && several >= single;

@@ -95,9 +95,9 @@ using AccuracyCells = std::map<std::pair<std::string, std::string>, AccuracyCell
 
 AccuracyCells accuracy_cells(const RecipeGroup& group);
 
-/// Whether a cell is of one seed in a task of which at least as many cells have several, none
-/// diverged and some that learned it: then it is never the best, as the luck of one seed would
-/// outrank means, and take their tests from them.
+/// Whether a cell is of one seed, in a task where at least as many cells have several seeds, all of
+/// which learned it, as have one: then it is never the best, as the luck of one seed would outrank
+/// means, and take their tests from them.
 bool is_lone_seed(const AccuracyCells& cells, const std::string& row, const std::string& task);
 
 /// Task columns in the order of the first paper that has them, then by name.

@@ -238,6 +238,7 @@ RunComparison compare_runs(std::span<const Result> first, std::span<const Result
   const RecipeGroup group = one_group(all);
   c.task = all[0].task;
   c.metric = all[0].metric;
+  c.overridden = overridden_settings(all[0]);
   c.recipe = recipe_text(group, {c.task});
   const auto row = row_names(group);
   std::set<std::string> names_a, names_b;

@@ -35,6 +35,7 @@ struct ComparedSide {
 struct RunComparison {
   std::string recipe, task;  // "protocol lra-strict, float32, data listops 3114a0f0"
   std::string metric;        // Result::metric; where it is not "" nothing says what learned
+  std::vector<std::string> overridden;  // overridden_settings() of all, as of runs by hand
   ComparedSide a, b;
   double difference = 0;  // accuracy of a - b
   // Of the difference of these runs, by the examples, where every run has its predictions of the

@@ -23,12 +23,11 @@ json side_json(const ComparedSide& side) {
 }  // namespace
 
 json comparison_json(const RunComparison& c) {
-  Result any = *c.a.runs[0];
-  forget_budget(any, any.budget);  // as compare_runs()
+  const Result& any = *c.a.runs[0];
   json value = {{"schema", kCompareSchema},
                 {"task", c.task},
                 {"protocol", any.protocol},
-                {"overridden", overridden_settings(any)},
+                {"overridden", c.overridden},
                 {"synthetic", any.data.synthetic},
                 {"fingerprint", any.data.fingerprint},
                 {"a", side_json(c.a)},

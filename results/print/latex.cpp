@@ -7,7 +7,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "results/print/utf8.h"
+#include "attention_variants/base/utf8.h"
 
 namespace lra {
 namespace {

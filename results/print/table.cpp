@@ -9,16 +9,10 @@
 #include <cstdlib>
 #include <map>
 
-#include "results/print/utf8.h"
+#include "attention_variants/base/utf8.h"
 
 namespace lra {
 namespace {
-
-bool is_control(uint32_t code) {
-  // C0, DEL, C1; and the marks that reorder text, which would let a label pass for another.
-  return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028 || code == 0x2029 ||
-         (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
-}
 
 size_t width_of(uint32_t code) {
   if ((code >= 0x300 && code <= 0x36F) || (code >= 0x200B && code <= 0x200F) ||

@@ -2,31 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <string_view>
+#include "attention_variants/base/utf8.h"
 
 namespace lra {
-namespace {
-
-struct Control {
-  uint32_t code = 0;
-  size_t bytes = 0;  // of UTF-8; 0 = there is none
-};
-
-// The control at the start of a text: of those that JSON itself does not escape, U+007F to U+009F,
-// U+202A to U+202E and U+2066 to U+2069.
-Control control_at(std::string_view text) {
-  const auto byte = [&](size_t i) {
-    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u;
-  };
-  if (byte(0) == 0x7f) return {0x7f, 1};
-  if (byte(0) == 0xc2 && byte(1) >= 0x80 && byte(1) < 0xa0) return {byte(1), 2};
-  if (byte(0) != 0xe2) return {};
-  const uint32_t code = 0x2000 | (byte(1) & 0x3f) << 6 | (byte(2) & 0x3f);
-  const bool turns = (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
-  return turns ? Control{code, 3} : Control{};
-}
-
-}  // namespace
 
 std::string json_line(const json& value) {
   return value.dump(-1, ' ', true, json::error_handler_t::replace);
@@ -35,14 +13,14 @@ std::string json_line(const json& value) {
 std::string json_text(const json& value) {
   const std::string text = value.dump(2, ' ', false, json::error_handler_t::replace);
   std::string safe;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const Control found = control_at(std::string_view(text).substr(i));
-    if (found.bytes == 0) {
-      safe += text[i];
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Point point = decode_utf8(text, at);
+    if (point.code >= 0x20 && is_control(point.code)) {  // the others JSON escapes itself
+      safe += fmt::format("\\u{:04x}", point.code);
     } else {
-      safe += fmt::format("\\u{:04x}", found.code);
-      i += found.bytes - 1;
+      safe += text.substr(at, point.bytes);
     }
+    at += point.bytes;
   }
   return safe;
 }

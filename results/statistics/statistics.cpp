@@ -29,10 +29,6 @@ double sorted_quantile(const std::vector<double>& sorted, double q) {
 
 }  // namespace
 
-double Estimate::precision() const {
-  return value == 0 ? 0 : std::max(ci95.high - value, value - ci95.low) / std::abs(value);
-}
-
 Interval wilson_interval(int64_t correct, int64_t count) {
   if (count < 1 || correct < 0 || correct > count) {
     throw std::runtime_error("a proportion needs 0 <= correct <= count and count >= 1, not " +

@@ -94,7 +94,8 @@ void note_standing(const std::vector<Standing>& all, const AccuracyCells& cells,
 }
 
 // By which tests differences were tried, of those that were.
-void note_tests(const std::vector<Standing>& all, std::vector<std::string>& notes) {
+void note_tests(const std::vector<Standing>& all, const AccuracyCells& cells,
+                std::vector<std::string>& notes) {
   constexpr std::pair<const char*, const char*> kTests[] = {
       {"McNemar", "single runs: exact McNemar test"},
       {"Welch", "seeds: Welch's t test with the sampling of the test set that they share"},
@@ -108,9 +109,13 @@ void note_tests(const std::vector<Standing>& all, std::vector<std::string>& note
     tests += count;
   }
   if (tests == 0) return;
+  const bool passed_over = std::ranges::any_of(cells, [&](const auto& entry) {
+    return is_lone_seed(cells, entry.first.first, entry.first.second);
+  });
   notes.push_back(
-      fmt::format("best: the highest mean; differences to it are tested at {:g} % ({}), Holm's "
+      fmt::format("best: the highest mean{}; differences to it are tested at {:g} % ({}), Holm's "
                   "correction over {} test{}",
+                  passed_over ? " of several seeds, single ones passed over" : "",
                   100 * kSignificance, fmt::join(used, "; "), tests, tests == 1 ? "" : "s"));
 }
 
@@ -240,7 +245,7 @@ std::vector<std::string> accuracy_notes(const RecipeGroup& group, const Accuracy
   note_failures(group, notes);
   const std::vector<Standing> all = standings(cells);
   for (const std::string& task : tasks) note_standing(all, cells, task, notes);
-  note_tests(all, notes);
+  note_tests(all, cells, notes);
   note_choice(cells, notes);
   note_sees_all(cells, tasks, notes);
   for (std::string& note : contract_notes(group)) notes.push_back(std::move(note));

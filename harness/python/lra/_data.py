@@ -37,13 +37,13 @@ def _no_data(folder: str) -> str:
 
 def _check_name(folder: str) -> None:
     """Refuses a folder of prepared data that is not named by its task."""
-    with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
-        try:
+    try:
+        with open(os.path.join(folder, "manifest.json"), encoding="utf-8") as file:
             task = json.load(file)["task"]
-        except (ValueError, TypeError, KeyError):
-            return  # what is wrong with it is said otherwise
+    except (OSError, ValueError, TypeError, KeyError):
+        return  # what is wrong with it is said otherwise
     if task != os.path.basename(folder):
-        raise _lra.Error(f"{folder} holds the data of task {task}: rename it to {task}")
+        raise _lra.Error(f"{folder} holds the data of task {task}: rename it to {task}") from None
 
 
 class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
@@ -163,7 +163,7 @@ def dataset(
     """A split ("train", "dev" or "test") of what `lra data prepare TASK --out data` wrote.
 
     folder: data/TASK. length: the N of its batches. Raises lra.Error where there is nothing, and
-    says how to prepare it.
+    says how to prepare it, or where the split is not what was prepared.
     """
     return Dataset(folder, split, length)
 

@@ -205,7 +205,7 @@ TEST_F(DataCommand, ACopyThatWasKeptIsPassedOver) {
   fs::copy(fs::path(dir_) / "listops", fs::path(dir_) / "listops-old");
   const ProgramResult result = lra_data({"verify", dir_});
   expect_text(result, 0, "listops: train 40, dev 10, test 10");
-  expect_text(result, 0, "passed over: " + dir_ + "/listops-old holds the data of task listops");
+  expect_text(result, 0, "passed over: " + dir_ + "/listops-old, whose name");
 }
 
 TEST_F(DataCommand, ShowReadsNoDamagedSplit) {

@@ -21,6 +21,7 @@
 #include "attention_variants/base/files.h"
 #include "attention_variants/ops/cuda/kernel_table.h"
 #include "harness/host/gpu.h"
+#include "harness/host/temporary_folder.h"
 #include "tests/support/scratch.h"
 
 namespace lra {
@@ -241,6 +242,19 @@ TEST(LoadCuda, BringsTheKernelsWithIt) {
   const bool built_with = host::cuda_version() != "off";
   EXPECT_EQ(with_driver("libnothing-of-this-name.so.1", has_cuda_kernels), has_cuda_kernels());
   EXPECT_EQ(with_driver("libm.so.6", has_cuda_kernels), built_with);
+}
+
+TEST(TemporaryPlace, IsTheSystemsWithoutOneThatIsNamed) {
+  const char* const before = std::getenv("TMPDIR");
+  const std::string kept = before == nullptr ? "" : before;
+  setenv("TMPDIR", "", 1);
+  EXPECT_EQ(host::temporary_place(), "/tmp");
+  setenv("TMPDIR", "/no/such", 1);
+  EXPECT_TRUE(contains(error_text([] { host::temporary_place(); }),
+                       "TMPDIR is /no/such, which is no folder that can be used"));
+  unsetenv("TMPDIR");
+  EXPECT_EQ(host::temporary_place(), "/tmp");
+  if (before != nullptr) setenv("TMPDIR", kept.c_str(), 1);
 }
 
 }  // namespace

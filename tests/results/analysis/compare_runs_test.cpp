@@ -27,6 +27,31 @@ std::string text_of(const RunComparison& comparison) {
   return text;
 }
 
+// What the budget set is the cell's own where the protocol has values by attention; a run that was
+// given the very value by hand is of the same comparison, and its seed of the same side.
+TEST(CompareRuns, ARunByHandComparesWithASuitesCell) {
+  Result cell = compared_run("nystrom", 400);
+  cell.config["overridden"] = {"training.steps"};
+  cell.config["by_attention"] = {"training.steps"};
+  Result by_hand = compared_run("standard", 360), second = compared_run("nystrom", 404, 1);
+  for (Result* r : {&by_hand, &second}) {
+    r->config["overridden"] = cell.config["overridden"];
+    r->config["by_attention"] = cell.config["by_attention"];
+  }
+  cell.budget = {.name = "quick",
+                 .tasks = "{}",
+                 .set = {{"listops", {{"training.steps", *cell.setting("training.steps")}}}}};
+  const std::vector<Result> cells{cell, second}, hand{by_hand};
+  for (const bool turned : {false, true}) {
+    const RunComparison c = turned ? compare_runs(hand, cells) : compare_runs(cells, hand);
+    const ComparedSide& side = turned ? c.b : c.a;
+    ASSERT_EQ(side.runs.size(), 2u);
+    EXPECT_EQ(side.runs[1], &cells[1]);
+    EXPECT_NEAR(std::abs(c.difference), 0.042, 1e-12);
+    EXPECT_EQ(comparison_json(c)["overridden"], json::array());
+  }
+}
+
 TEST(CompareRuns, OneRunASide) {
   Result a = compared_run("nystrom", 400), b = compared_run("standard", 360);
   b.training.steps_per_second = 5.0;

@@ -1,4 +1,4 @@
-#include "results/print/utf8.h"
+#include "attention_variants/base/utf8.h"
 
 namespace lra {
 
@@ -16,6 +16,20 @@ Utf8Point decode_utf8(std::string_view text, size_t at) {
   const bool overlong = (bytes == 3 && code < 0x800) || (bytes == 4 && code < 0x10000);
   if (overlong || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return {0xFFFD, 1, false};
   return {code, bytes, true};
+}
+
+bool is_control(uint32_t code) {
+  return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x2028 || code == 0x2029 ||
+         (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+}
+
+bool is_utf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const Utf8Point point = decode_utf8(text, at);
+    if (!point.valid) return false;
+    at += point.bytes;
+  }
+  return true;
 }
 
 }  // namespace lra
