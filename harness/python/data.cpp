@@ -34,12 +34,12 @@ struct Data {
   Split split;
 
   Data(const std::string& folder, const std::string& name, const std::string& split_name,
-       const std::string& brackets)
+       const std::string& brackets, bool check_hash)
       : task(lra::task(name, reading_of(brackets).value_or(Reading{}))),
         data(open_data(folder, name, /*check_hashes=*/false, reading_of(brackets))),
         split(data.split(split_name)) {
     refuse_position_labels(task);
-    data.check_hash(split_name);
+    if (check_hash) data.check_hash(split_name);
   }
 
   int64_t valid(int64_t index) const {
@@ -119,7 +119,7 @@ void prepare(const std::string& task_name, const std::string& out, uint64_t seed
 
 void bind_data(py::module_& module) {
   py::class_<Data>(module, "Data")
-      .def(py::init<std::string, std::string, std::string, std::string>(), unlocked())
+      .def(py::init<std::string, std::string, std::string, std::string, bool>(), unlocked())
       .def("size", [](const Data& data) { return data.split.size(); })
       .def("tokens", &Data::tokens)
       .def("label", &Data::label)

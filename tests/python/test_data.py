@@ -4,8 +4,10 @@ import copy
 import os
 import pickle
 import signal
+import sys
 import tempfile
 import unittest
+from unittest import mock
 
 import lra  # first: where torch is incomplete, it says so, and the tests are skipped
 import torch
@@ -135,7 +137,11 @@ class Data(unittest.TestCase):
             last = split.read(1)[0]
             split.seek(-1, os.SEEK_END)
             split.write(bytes([last ^ 1]))
-        self.assertEqual(len(lra.dataset(listops, "train")), 4)
+        train = lra.dataset(listops, "train")
+        self.assertEqual(len(train), 4)
+        with mock.patch.object(sys.modules["lra._data"]._lra, "Data", wraps=sys.modules["lra._data"]._lra.Data) as opened:
+            self.assertEqual(len(pickle.loads(pickle.dumps(train))), 4)
+        self.assertIs(opened.call_args.args[-1], False, "a worker's copy is not hashed again")
         with self.assertRaisesRegex(lra.Error, "dev.safetensors has SHA-256 .* damaged"):
             lra.dataset(listops, "dev")
         other = os.path.join(folder.name, "mine")

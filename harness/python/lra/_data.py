@@ -62,6 +62,8 @@ class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
     lra.Error where the split is not what was prepared, by its SHA-256.
     """
 
+    _is_checked = False  # against its SHA-256: once, and not in every worker that gets a copy
+
     def __init__(
         self,
         folder: str | os.PathLike,
@@ -81,12 +83,14 @@ class Dataset(torch.utils.data.Dataset[tuple[Any, int]]):
         self.task = os.path.basename(self.folder)
         self._opened_by = (self.folder, split, length, mask, cut, brackets)
         try:
-            self._data = _lra.Data(os.path.dirname(self.folder), self.task, split, brackets)
+            place = os.path.dirname(self.folder)
+            self._data = _lra.Data(place, self.task, split, brackets, not self._is_checked)
         except _lra.UsageError:
             if not os.path.exists(os.path.join(self.folder, "manifest.json")):
                 raise _lra.Error(_no_data(self.folder)) from None
             _check_name(self.folder)
             raise
+        self._is_checked = True
         self.manifest: dict[str, Any] = json.loads(self._data.manifest())
         self.classes: int = self.manifest["classes"]
         self.vocabulary: int = self.manifest["vocabulary"]
@@ -142,6 +146,7 @@ class _Generated(Dataset):
 
     def __init__(self, task: str, options: dict[str, Any], length: int | None) -> None:
         self._made_by = (task, options, length)
+        self._is_checked = True  # nobody else has had it
         with tempfile.TemporaryDirectory(prefix="lra-") as out:
             _lra.prepare(task=task, out=out, **options)
             super().__init__(os.path.join(out, task), "train", length)  # stays mapped
@@ -153,6 +158,7 @@ class _Generated(Dataset):
 def _remade(cls, base, arguments):
     """One of the class as `base` makes it; what was set on it since is the state of the copy."""
     made = cls.__new__(cls)
+    made._is_checked = True
     base.__init__(made, *arguments)
     return made
 
