@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/own_file.h"

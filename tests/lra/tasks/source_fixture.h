@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string>
+#include <utility>
 
 #include "lra/data/task.h"
 #include "tests/support/archives.h"
