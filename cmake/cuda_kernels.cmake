@@ -8,6 +8,10 @@ if(TARGET torch_cuda)
   target_include_directories(lra_cuda_kernels PRIVATE ${CMAKE_SOURCE_DIR})
   # Registers that do not suffice, and arrays that are in none, are errors: their memory is slow.
   target_compile_options(lra_cuda_kernels PRIVATE -Xptxas -warn-spills,-warn-lmem-usage$<$<BOOL:${LRA_WERROR}>:$<COMMA>-Werror>)
+  # From the same PTX, for which the front end runs once: the kernels ask for no architecture, and the machine code is the same.
+  if(TORCH_CUDA_ARCH_LIST STREQUAL "8.0+PTX")
+    target_compile_options(lra_cuda_kernels PRIVATE "SHELL:-gencode arch=compute_80,code=sm_90")
+  endif()
   set_target_properties(lra_cuda_kernels PROPERTIES CUDA_ARCHITECTURES OFF POSITION_INDEPENDENT_CODE ON UNITY_BUILD OFF)
   if(CCACHE)
     set_target_properties(lra_cuda_kernels PROPERTIES CUDA_COMPILER_LAUNCHER ${CCACHE})

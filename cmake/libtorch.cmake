@@ -36,7 +36,8 @@ if(LRA_CUDA STREQUAL "OFF" AND EXISTS ${TORCH_INSTALL_PREFIX}/lib/libtorch_cuda.
   # As LibTorch's own targets have it.
   target_compile_definitions(torch_cpu_library INTERFACE USE_DISTRIBUTED USE_C10D_GLOO USE_RPC USE_TENSORPIPE)
 else()
-  set(TORCH_CUDA_ARCH_LIST "8.0;9.0+PTX" CACHE STRING "CUDA architectures")  # before Torch: its default needs a GPU
+  # Before Torch: its default needs a GPU. Code for sm_90 is added to 8.0+PTX (cuda_kernels.cmake).
+  set(TORCH_CUDA_ARCH_LIST "8.0+PTX" CACHE STRING "CUDA architectures")
   find_package(Torch 2.6 REQUIRED)
   if(TARGET torch_cuda)
     set(LRA_CUDA_VERSION ${CUDA_VERSION})
