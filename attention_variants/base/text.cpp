@@ -101,4 +101,10 @@ std::string bytes_literal(std::string_view text) {
   return literal += quote;
 }
 
+std::string plural(std::string_view noun) {
+  const bool hisses =
+      noun.ends_with('s') || noun.ends_with('x') || noun.ends_with("ch") || noun.ends_with("sh");
+  return std::string(noun) + (hisses ? "es" : "s");
+}
+
 }  // namespace lra

@@ -1,6 +1,8 @@
-// Bytes of unknown origin as readable text, and as Python writes them; lists of words.
+// Bytes of unknown origin as readable text, and as Python writes them; lists of words;
+// counts of nouns.
 #pragma once
 
+#include <concepts>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,5 +28,20 @@ std::vector<std::string> split_at_commas(std::string_view text);
 /// As Python writes bytes: b'...', or b"..." where there are single quotes alone, with what is not
 /// printable ASCII escaped.
 std::string bytes_literal(std::string_view text);
+
+/// Of a regular noun: "seeds", and "es" after s, x, ch and sh: "passes". Of several words the last
+/// is the noun: "earlier cells". Not for others, as "epoch" or "entry".
+std::string plural(std::string_view noun);
+
+/// The noun for so many, where their number stands elsewhere or not at all: "seed" for 1, "seeds"
+/// for 0, 2 and more, as in "seeds 0, 1, 2".
+std::string plural(std::string_view noun, std::integral auto count) {
+  return count == 1 ? std::string(noun) : plural(noun);
+}
+
+/// A number and its noun: "0 seeds", "1 seed", "2 passes".
+std::string count_text(std::integral auto count, std::string_view noun) {
+  return std::to_string(count) + " " + plural(noun, count);
+}
 
 }  // namespace lra

@@ -1,4 +1,5 @@
 #include "attention_variants/contract/trial.h"
+#include "attention_variants/base/text.h"
 #include "attention_variants/out_of_memory.h"
 #include "attention_variants/python_host.h"
 #include "attention_variants/wrong_result.h"
@@ -49,7 +50,7 @@ void ClauseReport::ended_in(const std::exception& error) {
 Verdict ClauseReport::verdict(const std::string& clause) const {
   if (failures_.empty()) {
     const bool counted = nearest_text_.empty();
-    const std::string counts = fmt::format("{} check{}", count_, count_ == 1 ? "" : "s");
+    const std::string counts = count_text(count_, "check");
     return {clause, true, counted ? counts : nearest_text_, grade_};
   }
   constexpr size_t kShown = 2;

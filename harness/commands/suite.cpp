@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "attention_variants/base/shell.h"
+#include "attention_variants/base/text.h"
 #include "harness/commands/commands.h"
 #include "harness/commands/suite_request.h"
 #include "harness/host/progress.h"
@@ -95,8 +96,8 @@ void run(const SuiteOptions& options) {
       opened_suite(options, planned, options.threads > 0 ? threads : 0, runner.jobs);
   const suite::Suite& suite = opened.suite;
   if (suite.request.threads != threads)
-    host::say(fmt::format("cells run with {} thread{} each, as the suite began",
-                          suite.request.threads, suite.request.threads == 1 ? "" : "s"));
+    host::say(fmt::format("cells run with {} each, as the suite began",
+                          count_text(suite.request.threads, "thread")));
   const int64_t failed =
       work_on(opened, [&](const suite::Suite& of) { return suite::run_suite(of, runner); });
   if (failed > 0)
@@ -208,8 +209,8 @@ Submission to_submit(const SuiteOptions& options, const suite::Suite& suite) {
     throw Error("--only " + options.only + ": these cells have jobs in the queue already: " + see);
   if (all.cells.empty() && queue.report)
     throw Error("all that is left of the suite has jobs in the queue already: " + see);
-  host::say(fmt::format("{} cell{} left out, with jobs in the queue already: {}", queued,
-                        queued == 1 ? " is" : "s are", see));
+  host::say(fmt::format("{} {} left out, with jobs in the queue already: {}",
+                        count_text(queued, "cell"), queued == 1 ? "is" : "are", see));
   return all;
 }
 
@@ -260,7 +261,7 @@ void submit_suite(const SuiteOptions& options) {
     const Submission all = to_submit(options, suite);
     const std::vector<std::string> jobs =
         suite::submit(suite, suite::slurm_scripts(suite, all.cells, asked, program), all.queued);
-    fmt::print("{} cells to run, in job{} {}\n", all.cells.size(), jobs.size() == 1 ? "" : "s",
+    fmt::print("{} cells to run, in {} {}\n", all.cells.size(), plural("job", jobs.size()),
                fmt::join(jobs, ", "));
     host::say(fmt::format("lra suite status --out {} shows where they stand",
                           shell_word(suite.request.out.string())));

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/base/text.h"
 #include "attention_variants/python_host.h"
 #include "harness/commands/commands.h"
 #include "harness/host/progress.h"
@@ -41,10 +42,8 @@ int64_t resumed_threads(const TrainOptions& options, const Processes* processes)
   const bool says = is_rank_zero(processes);
   if (setting.threads && had_processes != one_of) {
     if (says) {
-      host::say(
-          fmt::format("the run in {} had {} process{} and goes on with {}: not to the same "
-                      "bits",
-                      options.run, had_processes, had_processes == 1 ? "" : "es", one_of));
+      host::say(fmt::format("the run in {} had {} and goes on with {}: not to the same bits",
+                            options.run, count_text(had_processes, "process"), one_of));
     }
     return options.threads;
   }
@@ -52,8 +51,8 @@ int64_t resumed_threads(const TrainOptions& options, const Processes* processes)
   if (!had || *had < 1) return options.threads;
   if (options.threads == 0) return *had;
   if (says && options.threads != *had) {
-    host::say(fmt::format("the run in {} had {} thread{} and goes on with {}: not to the same bits",
-                          options.run, *had, *had == 1 ? "" : "s", options.threads));
+    host::say(fmt::format("the run in {} had {} and goes on with {}: not to the same bits",
+                          options.run, count_text(*had, "thread"), options.threads));
   }
   return options.threads;
 }

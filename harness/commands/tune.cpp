@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "attention_variants/base/shell.h"
+#include "attention_variants/base/text.h"
 #include "harness/commands/commands.h"
 #include "harness/commands/suite_request.h"
 #include "harness/host/progress.h"
@@ -47,7 +48,7 @@ void print_plan(const tune::Search& search, double timeout) {
   print_table(tune::score_table(tune::file_of(search)));
   const size_t cells = search.suite.cells.size(),
                open = suite::open_cells(search.suite, timeout).size();
-  fmt::print("{} cell{}: {} ended, {} to run\n", cells, cells == 1 ? "" : "s", cells - open, open);
+  fmt::print("{}: {} ended, {} to run\n", count_text(cells, "cell"), cells - open, open);
 }
 
 void write_choice(const tune::TuneFile& file, const std::filesystem::path& out) {
@@ -102,8 +103,8 @@ void run_tune(const TuneOptions& options) {
                          {{.task = search.request.task, .directory = search.request.data}});
   const int64_t threads = search.request.threads;
   if (threads != cell_threads(runner)) {
-    host::say(fmt::format("cells run with {} thread{} each, as the search began", threads,
-                          threads == 1 ? "" : "s"));
+    host::say(
+        fmt::format("cells run with {} each, as the search began", count_text(threads, "thread")));
   }
   tune::TuneFile file;
   do {  // another command may have added points meanwhile; what is chosen is chosen among all

@@ -41,7 +41,7 @@ std::string noise(const Profile& record, const stats::Estimate& estimate, int64_
     }
   }
   if (const int64_t samples = sample_count(record); samples < kFew)
-    return fmt::format("only {} sample{}", samples, samples == 1 ? "" : "s");
+    return "only " + count_text(samples, "sample");
   if (estimate.precision() > kWide)
     return fmt::format("the interval is ±{:.0f} %", 100 * estimate.precision());
   return "";

@@ -11,6 +11,7 @@
 
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/shell.h"
+#include "attention_variants/base/text.h"
 #include "attention_variants/registry.h"
 #include "harness/host/folder_lock.h"
 #include "harness/host/progress.h"
@@ -68,7 +69,7 @@ int64_t profile_threads(const fs::path& profile, const RunnerOptions& options) {
   const int64_t had =
       std::ranges::max_element(cells, {}, [](const auto& of) { return of.second; })->first;
   if (had == options.threads) return had;
-  const std::string threads = fmt::format("{} thread{}", had, had == 1 ? "" : "s");
+  const std::string threads = count_text(had, "thread");
   if (had < options.threads) {
     host::say(
         fmt::format("the profile goes on with {}, as its cells had; --threads {} measures it "

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/base/text.h"
 #include "attention_variants/registry.h"
 #include "harness/host/heartbeat.h"
 #include "harness/host/progress.h"
@@ -209,8 +210,7 @@ std::string status_line(const SuiteStatus& status) {
       fmt::format("[{}] {:.1f} % of the steps · {} cells: {}", host::bar_text(share, 20),
                   100 * share, status.cells.size(), counts);
   if (status.eta) text += fmt::format(" · ETA {}", host::duration_text(*status.eta));
-  text +=
-      fmt::format(" · {} runner{}", status.runners.size(), status.runners.size() == 1 ? "" : "s");
+  text += " · " + count_text(status.runners.size(), "runner");
   if (status.all_ended())
     text += fmt::format(" · profile {}, report {}", status.profiled ? "measured" : "to come",
                         status.reported ? "written" : "to come");

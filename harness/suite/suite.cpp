@@ -12,6 +12,7 @@
 
 #include "attention_variants/base/error.h"
 #include "attention_variants/base/files.h"
+#include "attention_variants/base/text.h"
 #include "harness/training/resume.h"
 #include "lra/config/embedded.h"
 #include "results/records/file_names.h"
@@ -51,8 +52,8 @@ std::vector<std::string> cut_of(const Config& config, double fraction, const std
   const auto steps = static_cast<int64_t>(static_cast<double>(t.steps) * fraction);
   if (steps < 2) {
     throw UsageError(fmt::format(
-        "--max-hours leaves {} {} of {} steps of {} {}; allow more hours, or run fewer cells",
-        steps, steps == 1 ? "step" : "steps", t.steps, config.task, config.attention.text()));
+        "--max-hours leaves {} of {} steps of {} {}; allow more hours, or run fewer cells",
+        count_text(steps, "step"), t.steps, config.task, config.attention.text()));
   }
   std::vector<std::string> sets;
   const auto set = [&](const char* key, int64_t value) {

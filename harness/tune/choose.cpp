@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 
+#include "attention_variants/base/text.h"
 #include "results/records/result.h"
 #include "results/statistics/statistics.h"
 
@@ -177,8 +178,8 @@ Table score_table(const TuneFile& file) {
     table.rows.push_back(row_of(score, chosen));
   }
   table.notes = {
-      fmt::format("mean of the best checkpoints of seed{} {}; the test split was not read",
-                  file.seeds.size() == 1 ? "" : "s", fmt::join(file.seeds, ", ")),
+      fmt::format("mean of the best checkpoints of {} {}; the test split was not read",
+                  plural("seed", file.seeds.size()), fmt::join(file.seeds, ", ")),
       "chosen: the highest mean of the points whose seeds are all ok, then what more seeds "
       "learned, "
       "then the first given",

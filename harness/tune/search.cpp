@@ -9,6 +9,7 @@
 #include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/json_text.h"
+#include "attention_variants/base/text.h"
 #include "harness/host/folder_lock.h"
 #include "harness/host/heartbeat.h"
 #include "harness/host/runtime.h"
@@ -172,10 +173,9 @@ void join_points(const TuneFile& held, std::vector<Point>& points) {
 void join_threads(const TuneFile& held, TuneRequest& request) {
   if (request.threads_given && request.threads != held.threads) {
     throw UsageError(fmt::format(
-        "the cells of {} have {} thread{} each, as their results depend on it, and not {}: "
+        "the cells of {} have {} each, as their results depend on it, and not {}: "
         "--threads shared out over the jobs should make {}, or be left out",
-        request.out.string(), held.threads, held.threads == 1 ? "" : "s", request.threads,
-        held.threads));
+        request.out.string(), count_text(held.threads, "thread"), request.threads, held.threads));
   }
   request.threads = held.threads;
 }

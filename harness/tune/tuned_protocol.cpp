@@ -45,14 +45,12 @@ std::string left_out_text(const TuneFile& file, const std::string& attention) {
 }
 
 std::string choice_line(const TuneFile& file, const ChosenPoint& chosen) {
-  const size_t points = file.points.size();
   const int64_t equal = equal_points(file, chosen);
   std::string line = fmt::format(
-      "{}: mean dev accuracy {:.2f} % over seed{} {}, the {} of {} point{}",
-      chosen_text(file.task, chosen), 100 * chosen.dev, file.seeds.size() == 1 ? "" : "s",
-      fmt::join(file.seeds, ", "),
+      "{}: mean dev accuracy {:.2f} % over {} {}, the {} of {}", chosen_text(file.task, chosen),
+      100 * chosen.dev, plural("seed", file.seeds.size()), fmt::join(file.seeds, ", "),
       equal > 1 ? fmt::format("first of {} that are equal and the highest", equal) : "highest",
-      points, points == 1 ? "" : "s");
+      count_text(file.points.size(), "point"));
   line += left_out_text(file, chosen.attention);
   if (has_unlike_steps(file)) line += fmt::format("; {}", kUnlikeSteps);
   if (const std::string kind = data_kind(file); !kind.empty()) line += ", on " + kind;

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "attention_variants/base/json_text.h"
+#include "attention_variants/base/text.h"
 #include "embedded_protocols.h"
 #include "lra/config/embedded.h"
 #include "lra/config/protocol_parts.h"
@@ -289,9 +290,9 @@ void check_task_known(const Protocol& protocol, const std::string& task_name) {
   const UsageError error = unknown_name("task", task_name, names, "protocol " + protocol.name);
   if (others.empty()) throw error;
   const bool one = others.size() == 1;
-  throw UsageError(fmt::format("{}; protocol{} {} {} it: --protocol {}", error.what(),
-                               one ? "" : "s", fmt::join(others, ", "), one ? "has" : "have",
-                               one ? others.front() : "NAME"));
+  throw UsageError(fmt::format("{}; {} {} {} it: --protocol {}", error.what(),
+                               plural("protocol", others.size()), fmt::join(others, ", "),
+                               one ? "has" : "have", one ? others.front() : "NAME"));
 }
 
 std::vector<std::string> protocol_names() { return embedded_names(embedded_protocols); }

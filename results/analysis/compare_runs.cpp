@@ -259,9 +259,9 @@ RunComparison compare_runs(std::span<const Result> first, std::span<const Result
     if (apart >= kLeastDiffering) {
       c.bootstrap = paired_bootstrap(of_a, of_b);
     } else {
-      c.notes.push_back(fmt::format("no bootstrap: the runs differ on {} {}{}, fewer than {}",
-                                    apart, of_a[0]->samples.empty() ? "example" : "sample",
-                                    apart == 1 ? "" : "s", kLeastDiffering));
+      c.notes.push_back(fmt::format(
+          "no bootstrap: the runs differ on {}, fewer than {}",
+          count_text(apart, of_a[0]->samples.empty() ? "example" : "sample"), kLeastDiffering));
     }
     // McNemar's test takes examples for independent.
     if (single && of_a[0]->samples.empty()) {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/base/text.h"
 #include "results/analysis/identities.h"
 #include "results/analysis/recipes.h"
 #include "results/records/json_line.h"
@@ -161,7 +162,7 @@ std::string recipe_title(const RecipeGroup& group) {
   if (group.budget.known()) text += ", budget " + group.budget.name;
   const size_t changed = group.overridden.size() + group.settings.size();
   if (changed > 0)
-    text += fmt::format(", {} setting{} {}", changed, changed == 1 ? "" : "s",
+    text += fmt::format(", {} {}", count_text(changed, "setting"),
                         group.overridden.empty() ? "of its own" : "overridden");
   if (const std::string stage = stage_of(group); !stage.empty()) text += ", " + stage;
   if (const std::string reading = reading_of(group); !reading.empty()) text += ", " + reading;

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "attention_variants/base/text.h"
 #include "results/analysis/accuracy_cells.h"
 #include "results/analysis/run_names.h"
 #include "results/plots/recipe_title_lines.h"
@@ -65,7 +66,7 @@ std::string curves_key(const std::string& name, const std::vector<const Result*>
   for (const Result* r : drawn) seeds.insert(r->seed);
   std::string what = given_name(*drawn.front());
   if (drawn.size() > 1) {
-    what = fmt::format("{} seed{}", seeds.size(), seeds.size() == 1 ? "" : "s");
+    what = count_text(seeds.size(), "seed");
     if (seeds.size() < drawn.size()) what += fmt::format(", {} runs", drawn.size());
   }
   if (what == name) what = "";

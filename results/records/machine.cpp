@@ -1,5 +1,6 @@
 #include "results/records/machine.h"
 
+#include "attention_variants/base/text.h"
 #include "results/records/record_fields.h"
 
 namespace lra {
@@ -45,7 +46,7 @@ std::string machine_text(const Machine& machine) {
   if (machine.cores > 0) {
     const std::string part =
         machine.usable() < machine.cores ? fmt::format("{} of ", machine.usable()) : "";
-    add(fmt::format("{}{} core{}", part, machine.cores, machine.cores == 1 ? "" : "s"));
+    add(part + count_text(machine.cores, "core"));
   }
   if (machine.memory_gib > 0) add(fmt::format("{:.0f} GiB", machine.memory_gib));
   return text.empty() ? "unknown machine" : text;

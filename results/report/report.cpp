@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "attention_variants/base/text.h"
 #include "results/plots/plots.h"
 #include "results/print/terminal.h"
 #include "results/records/file_names.h"
@@ -94,19 +95,14 @@ std::string markdown_report(const Records& records, const ReportTables& tables,
   return report;
 }
 
-// "1 run", "2 runs".
-std::string counted(size_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
-
 }  // namespace
 
 std::string counts_text(const Records& records) {
   const size_t where = records.where.size();
-  return fmt::format("{}, {}, {}{}.", counted(records.results.size(), "run"),
-                     counted(records.profiles.size(), "profile cell"),
-                     counted(records.fidelity.size(), "fidelity cell"),
-                     where > 0 ? ", " + counted(where, "step profile") : "");
+  return fmt::format("{}, {}, {}{}.", count_text(records.results.size(), "run"),
+                     count_text(records.profiles.size(), "profile cell"),
+                     count_text(records.fidelity.size(), "fidelity cell"),
+                     where > 0 ? ", " + count_text(where, "step profile") : "");
 }
 
 std::vector<Table> provenance_tables(const Records& records) {

@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "attention_variants/base/text.h"
 #include "results/analysis/contract_notes.h"
 #include "results/analysis/standings.h"
 #include "results/tables/accuracy_table.h"
@@ -114,9 +115,9 @@ void note_tests(const std::vector<Standing>& all, const AccuracyCells& cells,
   });
   notes.push_back(
       fmt::format("best: the highest mean{}; differences to it are tested at {:g} % ({}), Holm's "
-                  "correction over {} test{}",
+                  "correction over {}",
                   passed_over ? " of several seeds, single ones passed over" : "",
-                  100 * kSignificance, fmt::join(used, "; "), tests, tests == 1 ? "" : "s"));
+                  100 * kSignificance, fmt::join(used, "; "), count_text(tests, "test")));
 }
 
 // Runs of one seed that ought to be the same.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "attention_variants/base/text.h"
 #include "results/records/json_line.h"
 #include "results/records/result.h"
 #include "results/records/setup_groups.h"
@@ -90,11 +91,9 @@ std::string fidelity_heading(const Fidelity& f) {
 
 std::string fidelity_setting_text(const FidelityGroup& group) {
   const Fidelity& f = *group.cells.front();
-  const std::string threads =
-      f.threads ? fmt::format(", {} thread{}", *f.threads, *f.threads == 1 ? "" : "s") : "";
-  return fmt::format("length {}, {} head{} of {}, {} trial{}, seed {}, {}{}{}, on {}", f.length,
-                     f.heads, f.heads == 1 ? "" : "s", f.head_dim, f.trials,
-                     f.trials == 1 ? "" : "s", f.seed,
+  const std::string threads = f.threads ? ", " + count_text(*f.threads, "thread") : "";
+  return fmt::format("length {}, {} of {}, {}, seed {}, {}{}{}, on {}", f.length,
+                     count_text(f.heads, "head"), f.head_dim, count_text(f.trials, "trial"), f.seed,
                      group.dtype.empty() ? "" : group.dtype + ", ", f.device, threads, cpu_text(f));
 }
 

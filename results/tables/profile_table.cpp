@@ -8,6 +8,7 @@
 #include <set>
 #include <string_view>
 
+#include "attention_variants/base/text.h"
 #include "results/analysis/profile_cells.h"
 #include "results/analysis/profile_method.h"
 #include "results/records/json_line.h"
@@ -151,7 +152,7 @@ std::string method_note(const ProfileGroup& group) {
   std::string text = texts.size() == 1
                          ? *texts.begin()
                          : fmt::format("not all measured alike: {}", fmt::join(texts, "; or "));
-  if (cut > 0) text += fmt::format("; {} cell{} of fewer", cut, cut == 1 ? "" : "s");
+  if (cut > 0) text += fmt::format("; {} of fewer", count_text(cut, "cell"));
   for (const int64_t count : processes) text += coverage_text(count);
   return text;
 }

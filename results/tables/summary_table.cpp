@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "attention_variants/base/text.h"
 #include "results/analysis/accuracy_cells.h"
 #include "results/analysis/scores.h"
 #include "results/statistics/statistics.h"
@@ -17,10 +18,6 @@ namespace lra {
 namespace {
 
 constexpr size_t kMostRecipes = 4;
-
-std::string count_text(size_t count, const char* what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
 
 class Summary {
  public:

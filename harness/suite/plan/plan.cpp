@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "attention_variants/base/text.h"
 #include "harness/host/progress.h"
 #include "harness/suite/cell.h"
 
@@ -68,8 +69,8 @@ Table plan_table(const Suite& suite, const std::vector<Prediction>& predictions,
   const Totals totals = totals_of(predictions, jobs);
   const bool known = totals.pending == 0 || totals.unknown < totals.pending;
   std::string line =
-      fmt::format("{} cell{}: {} ended, {} to run, {}", suite.cells.size(),
-                  suite.cells.size() == 1 ? "" : "s", totals.ended, totals.pending,
+      fmt::format("{}: {} ended, {} to run, {}", count_text(suite.cells.size(), "cell"),
+                  totals.ended, totals.pending,
                   known ? fmt::format("about {} of work", host::duration_text(totals.left))
                         : "time unknown, use --probe");
   if (jobs > 1 && known)
@@ -77,9 +78,9 @@ Table plan_table(const Suite& suite, const std::vector<Prediction>& predictions,
   table.notes.push_back(line);
   if (totals.unknown > 0) {
     table.notes.push_back(fmt::format(
-        "{} of them not counted: nothing is known of them on this machine with {} thread{} a cell; "
+        "{} of them not counted: nothing is known of them on this machine with {} a cell; "
         "--probe measures them",
-        totals.unknown, suite.request.threads, suite.request.threads == 1 ? "" : "s"));
+        totals.unknown, count_text(suite.request.threads, "thread")));
   }
   if (totals.second_alone > 0) {
     table.notes.push_back(fmt::format(

@@ -3,6 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
 namespace lra {
 namespace {
 
@@ -39,6 +45,25 @@ TEST(Printable, ControlsOfTheDirectionOfWritingAreEscaped) {
   }
   for (const char* kept : {"\u2027", "\u202f", "\u2065", "\u206a"})
     EXPECT_EQ(printable(kept), kept);
+}
+
+TEST(CountText, OneIsSingularAndAnyOtherCountPlural) {
+  EXPECT_EQ(count_text(1, "seed"), "1 seed");
+  EXPECT_EQ(count_text(0, "seed"), "0 seeds");
+  EXPECT_EQ(count_text(3, "earlier cell"), "3 earlier cells");
+  EXPECT_EQ(count_text(std::numeric_limits<uint64_t>::max(), "run"), "18446744073709551615 runs");
+  EXPECT_EQ(count_text(int64_t{-1}, "step"), "-1 steps");
+}
+
+TEST(Plural, NounsThatHissTakeEs) {
+  const std::vector<std::pair<std::string, std::string>> nouns = {
+      {"process", "processes"}, {"bus", "buses"},  {"box", "boxes"},     {"batch", "batches"},
+      {"hash", "hashes"},       {"head", "heads"}, {"length", "lengths"}};
+  for (const auto& [one, several] : nouns) {
+    EXPECT_EQ(plural(one), several);
+    EXPECT_EQ(plural(one, 1), one);
+    EXPECT_EQ(plural(one, size_t{2}), several);
+  }
 }
 
 }  // namespace
