@@ -17,7 +17,10 @@
 // The arena's released code (lra_benchmarks/models/sinkhorn_transformer) multiplies the sum of P
 // over its columns into the sum over all blocks: its einsum has two free letters. With a softmax,
 // whose sum is 1, nothing is sorted and W gets no gradient. Its blocks are strided, and its mask
-// weight is compared with 0. Here is what the paper, and that code's comments, say.
+// weight is compared with 0. Here is what the axes of its P say, key blocks by query blocks: block
+// j goes where row j sends it, so that under the softmax, which is over the places that it may go
+// to, what a place receives does not sum to 1. sinkhorn-transformer (PyPI) reads P the other way:
+// place i takes a mean of blocks by row i.
 #include <algorithm>
 #include <cmath>
 
