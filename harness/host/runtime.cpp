@@ -18,6 +18,7 @@
 #include <fstream>
 #include <future>
 #include <limits>
+#include <mutex>
 #include <regex>
 #include <thread>
 #include <vector>
@@ -127,6 +128,13 @@ torch::Device parse_device(const std::string& text) {
   }
   // cuDNN's makes a plan for each new shape, and evaluations have many of them; others need none.
   at::globalContext().setSDPUseCuDNN(false);
+  if (!has_own_gpu_kernels()) {
+    static std::once_flag said;
+    std::call_once(said, [] {
+      say("this program's kernels for GPUs want compute capability 8.0 or newer of every visible "
+          "GPU (CUDA_VISIBLE_DEVICES): LibTorch's slower operators run instead");
+    });
+  }
   return device;
 }
 
@@ -243,6 +251,7 @@ json software_json() {
     // That which is loaded, which may be another than LibTorch was built with.
     if (cuda.compiledWithCuDNN())
       software["cudnn"] = cudnn_version_text(cuda.versionRuntimeCuDNN());
+    if (!has_own_gpu_kernels()) software["gpu_kernels"] = "LibTorch's";
   }
   if (*source_commit() != '\0') software[kCommit] = source_commit();
   return software;

@@ -64,7 +64,8 @@ std::string compiler_text(std::string_view version);
 /// where tracked files differed; "" where it was none.
 const char* source_commit();
 /// {"lra", "torch", "compiler", "cpu_capability", "kernels", "denormals"}, "cuda" and "cudnn",
-/// those of LibTorch, where it found a GPU, and "commit" where it is known.
+/// those of LibTorch, where it found a GPU, "gpu_kernels": "LibTorch's" where it runs none of
+/// this program, and "commit" where it is known.
 json software_json();
 
 /// The first part of a record's `software` that is another here, as "kernels avx2, which is

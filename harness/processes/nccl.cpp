@@ -43,8 +43,11 @@ c10::intrusive_ptr<c10d::Store> meet(const host::Launch& launch) {
       launch.rank == 0 &&
       host::environment_variable("TORCHELASTIC_USE_AGENT_STORE").value_or("") != "True";
   options.numWorkers = static_cast<size_t>(launch.size);
+  // The agent's store outlives processes that torchrun --max-restarts starts anew.
+  const std::string attempt =
+      host::environment_variable("TORCHELASTIC_RESTART_COUNT").value_or("0");
   return c10::make_intrusive<c10d::PrefixStore>(
-      "lra", c10::make_intrusive<c10d::TCPStore>(address, options));
+      "lra/" + attempt, c10::make_intrusive<c10d::TCPStore>(address, options));
 }
 
 std::unique_ptr<NcclGroup> make_group(const host::Launch& launch) {

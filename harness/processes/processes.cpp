@@ -212,10 +212,16 @@ void run_together(const std::string& device, const std::function<void(Processes*
   if (!launch) return work(nullptr);
   const bool quiet = host::is_quiet();
   if (launch->rank > 0) host::set_quiet(true);
+  const auto say_alone = [&](const std::exception& error) {
+    host::say_error(
+        fmt::format("process {} of {}: {}", launch->rank, launch->size, first_line(error)));
+  };
   std::unique_ptr<Processes> processes;
   try {
     processes = start(*launch, device);
   } catch (const std::exception& error) {
+    // Of another host's devices and libraries rank 0 knows nothing; what was asked for it does.
+    if (launch->rank > 0 && dynamic_cast<const UsageError*>(&error) == nullptr) say_alone(error);
     if (rank_zero_reports()) throw AlreadyReported(host::exit_status(error));
     throw;
   }
@@ -228,8 +234,7 @@ void run_together(const std::string& device, const std::function<void(Processes*
       processes.reset();  // not before: a launcher ends the others when it sees one end so
       throw AlreadyReported(status);
     }
-    host::say_error(
-        fmt::format("process {} of {}: {}", launch->rank, launch->size, first_line(error)));
+    say_alone(error);
     processes->abort(status);
   }
   host::set_quiet(quiet);

@@ -17,7 +17,7 @@ std::string obstacle(const Config& config, const Model& model, torch::Device dev
 // Numbers of the optimizer that change from step to step and that its operator reads on the host;
 // "" where there are none.
 std::string read_on_host(const Settings& settings) {
-  if (!settings.optimizer.groups.empty()) return "parameters differ in learning rate";
+  if (!settings.optimizer.groups.empty()) return "groups of parameters have settings of their own";
   if (settings.schedule.beta1_high > 0) return "the schedule changes beta1";
   return "";
 }

@@ -100,16 +100,19 @@ void say_end(const Result& result) {
       result.test ? "" : " · not tested (evaluation.test false)"));
 }
 
-std::string out_of_memory(const Settings& settings, int64_t step, const std::string& evaluated) {
+std::string out_of_memory(const Settings& settings, int64_t step, const std::string& evaluated,
+                          bool recorded) {
+  const std::string eager =
+      recorded ? "; --resume --set execution=eager takes less, and more time" : "";
   if (!evaluated.empty()) {
     return fmt::format(
         "memory ran out in the evaluation of {} after step {}: batches of {}, length {}; a smaller "
-        "evaluation.batch takes less, in a new run; with more memory --resume goes on",
-        evaluated, step, settings.evaluation.batch, settings.input.length);
+        "evaluation.batch takes less, in a new run; with more memory --resume goes on{}",
+        evaluated, step, settings.evaluation.batch, settings.input.length, eager);
   }
   return fmt::format(
-      "memory ran out at step {}: batch {}, length {}; training.micro_batch makes parts", step,
-      settings.training.batch, settings.input.length);
+      "memory ran out at step {}: batch {}, length {}; training.micro_batch makes parts{}", step,
+      settings.training.batch, settings.input.length, eager);
 }
 
 }  // namespace lra

@@ -26,6 +26,8 @@ void say_evaluation(int64_t step, const Evaluation& dev, const std::string& metr
 void say_end(const Result& result);
 
 /// Why a run is "oom": in the evaluation of that split, or where it is empty at a training step.
-std::string out_of_memory(const Settings& settings, int64_t step, const std::string& evaluated);
+/// `recorded`: steps are recorded for a GPU, and each recording keeps the memory of its step.
+std::string out_of_memory(const Settings& settings, int64_t step, const std::string& evaluated,
+                          bool recorded);
 
 }  // namespace lra

@@ -34,7 +34,7 @@ bool refuses_model(const Config& config) {
 }
 
 RunOutcome outcome_of(const std::exception& error, const TrainRequest& request, int64_t step,
-                      const std::string& evaluated) {
+                      const std::string& evaluated, bool recorded) {
   if (dynamic_cast<const Unsupported*>(&error) != nullptr)
     return {.status = Status::unsupported, .reason = first_line(error)};
   if (dynamic_cast<const ModelFailed*>(&error) != nullptr)
@@ -44,7 +44,7 @@ RunOutcome outcome_of(const std::exception& error, const TrainRequest& request, 
   if (!is_out_of_memory(error) || (request.processes != nullptr && !request.processes->agreed()))
     throw;
   RunOutcome outcome{.status = Status::oom,
-                     .reason = out_of_memory(request.config.settings, step, evaluated)};
+                     .reason = out_of_memory(request.config.settings, step, evaluated, recorded)};
   if (request.processes != nullptr) outcome.reason += fmt::format(" ({})", first_line(error));
   return outcome;
 }

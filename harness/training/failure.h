@@ -31,9 +31,10 @@ auto run_model(const Processes* all, Call call) {
 }
 
 /// The outcome for the error being handled, thrown in the evaluation of a split or, where that is
-/// empty, elsewhere; rethrows errors that are not an outcome of a run.
+/// empty, elsewhere; rethrows errors that are not an outcome of a run. `recorded`: as in
+/// out_of_memory().
 RunOutcome outcome_of(const std::exception& error, const TrainRequest& request, int64_t step,
-                      const std::string& evaluated);
+                      const std::string& evaluated, bool recorded);
 
 /// The end of what an interrupted run says.
 inline constexpr const char* kContinue = "; continue with --resume";

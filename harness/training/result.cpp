@@ -94,12 +94,16 @@ std::string measured_setting(const TrainRequest& request, const Learner& learner
   return machine_setting_text(result);
 }
 
-void begin_measures(TrainState& at) {
+void begin_speeds(TrainState& at) {
   at.measured_from = at.step;
   at.seconds_before = at.seconds;
   at.train_seconds = at.waited_seconds = 0;
-  at.peak_bytes = at.evaluation_peak_bytes = 0;
   at.sharing = 1;
+}
+
+void begin_measures(TrainState& at) {
+  begin_speeds(at);
+  at.peak_bytes = at.evaluation_peak_bytes = 0;
 }
 
 TrainingCost training_cost(const TrainRequest& request, const TrainState& at) {

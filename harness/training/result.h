@@ -30,6 +30,10 @@ Accuracy accuracy_of(const Evaluation& evaluation, int64_t length);
 /// processes, how steps are launched, kernels.
 std::string measured_setting(const TrainRequest& request, const Learner& learner);
 
+/// Begins the speeds of `at` anew, of a run that was paused: its memory is what it was, and steps
+/// that are replayed on a GPU show none.
+void begin_speeds(TrainState& at);
+
 /// Begins the measures of `at` anew, of a run that goes on elsewhere.
 void begin_measures(TrainState& at);
 

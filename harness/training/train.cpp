@@ -119,7 +119,8 @@ class TrainingLoop {
         if (!std::isfinite(outcome.tested->loss)) outcome = diverged_on_test(at_.best_step);
       }
     } catch (const std::exception& error) {
-      outcome = outcome_of(error, request_, at_.step, evaluating_);
+      outcome = outcome_of(error, request_, at_.step, evaluating_,
+                           learner_ && learner_->execution().graph);
     }
     if (!trained) costs_.count(at_);
     on_rank_zero(all_, [&] { write_result(outcome); });
@@ -179,7 +180,7 @@ class TrainingLoop {
       if (logs || saves) learner_->read_window(at_);
       at_.train_seconds += seconds_since(step_begin);
       // After SIGTERM timeout(1) sends SIGCONT, too, to what is not suspended.
-      if (host::take_continued() && !host::stop_requested()) begin_measures_here();
+      if (host::take_continued() && !host::stop_requested()) begin_speeds_here();
       if (logs) {
         if (!std::isfinite(at_.window_loss)) return false;
         note = log_window(step.learning_rate);
@@ -199,10 +200,10 @@ class TrainingLoop {
     return true;
   }
 
-  // The steps so far were paused: those to come are measured alone.
-  void begin_measures_here() {
+  // The steps so far were paused: the speed is that of those to come.
+  void begin_speeds_here() {
     costs_.count(at_);
-    begin_measures(at_);
+    begin_speeds(at_);
     at_.sharing = std::max(at_.sharing, request_.sharing);
   }
 

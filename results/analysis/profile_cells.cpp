@@ -1,10 +1,12 @@
 #include "results/analysis/profile_cells.h"
-#include "results/records/json_line.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+
+#include "attention_variants/base/text.h"
+#include "results/records/json_line.h"
 
 namespace lra {
 namespace {
@@ -38,7 +40,7 @@ std::string setting_text(const Profile& p, const SetupGroup& same) {
                   p.head_dim, p.dtype, p.device);
   if (!same.cpu.empty()) text += ", " + same.cpu;
   if (const int64_t threads = p.threads.value_or(0); threads > 0)
-    text += fmt::format(", {} thread{}", threads, threads == 1 ? "" : "s");
+    text += ", " + count_text(threads, "thread");
   if (!p.protocol.empty())
     text += fmt::format(", protocol {}{}, {}", p.protocol,
                         same.values.empty() ? "" : fmt::format(" ({})", same.values), p.task);
@@ -168,7 +170,7 @@ const Profile* ProfileGroup::at(const std::string& row, int64_t length) const {
 }
 
 SetupMarks setup_marks(const Profile& p) {
-  return {.kernels = cpu_kernels(p.software, p.device),
+  return {.kernels = kernel_set(p.software, p.device),
           .capability = cpu_capability(p.software, p.device),
           .processor = cpu_model(p.machine, p.device),
           .any_kernels = !p.package.empty(),

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "attention_variants/base/text.h"
 #include "results/records/json_line.h"
 #include "results/records/result.h"
 #include "results/records/setup_groups.h"
@@ -31,7 +32,7 @@ std::string machine_setting_text(const Result& result) {
   if (!model.empty()) text += ", " + model;
   const TrainingCost& cost = result.training;
   if (cost.threads) {
-    text += fmt::format(", {} thread{}", *cost.threads, *cost.threads == 1 ? "" : "s");
+    text += ", " + count_text(*cost.threads, "thread");
   } else if (!knows_threads(result)) {
     text += ", threads not known";
   }
@@ -46,8 +47,9 @@ std::string machine_setting_text(const Result& result) {
   };
   const json kernels = setting("/kernels"), part = setting("/training/micro_batch");
   const std::string used =
-      kernels == "reference" ? "reference" : cpu_kernels(result.software, device);
-  if (!used.empty()) text += ", kernels " + used;
+      kernels == "reference" ? "reference" : kernel_set(result.software, device);
+  // A GPU's own kernels are what records of one mean.
+  if (!used.empty() && used != "own") text += ", kernels " + used;
   // Of records before they say their kernels.
   const std::string capability = cpu_capability(result.software, device);
   if (used.empty() && !capability.empty()) text += ", LibTorch's " + capability;

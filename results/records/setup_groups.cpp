@@ -215,6 +215,12 @@ std::string cpu_kernels(const json& software, const std::string& device) {
   return of_cpu("kernels", software, device);
 }
 
+std::string kernel_set(const json& software, const std::string& device) {
+  if (device == "cpu") return cpu_kernels(software, device);
+  const auto it = software.find("gpu_kernels");
+  return it != software.end() && it->is_string() ? it->get<std::string>() : "own";
+}
+
 std::string cpu_capability(const json& software, const std::string& device) {
   return of_cpu("cpu_capability", software, device);
 }

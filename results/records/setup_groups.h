@@ -16,6 +16,9 @@ namespace lra {
 /// for another device, whose work they do not do.
 std::string cpu_kernels(const json& software, const std::string& device);
 
+/// The same, and on a GPU "own" or, in a record that says so, "LibTorch's".
+std::string kernel_set(const json& software, const std::string& device);
+
 /// The instructions of LibTorch's own kernels, as "AVX2"; "" as in cpu_kernels().
 std::string cpu_capability(const json& software, const std::string& device);
 
@@ -24,7 +27,7 @@ std::string cpu_model(const Machine& machine, const std::string& device);
 
 /// What a record says of how it was measured, beyond what its table's title does.
 struct SetupMarks {
-  std::string kernels;       // as cpu_kernels(); "" = not known
+  std::string kernels;       // as kernel_set(); "" = not known
   std::string capability;    // as cpu_capability(); "" = not known
   std::string processor;     // Machine::processor_model; "" = not known
   bool any_kernels = false;  // it uses no kernels of this program, as another package

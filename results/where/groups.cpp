@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "attention_variants/base/text.h"
 #include "results/records/json_line.h"
 #include "results/records/setup_groups.h"
 
@@ -13,17 +14,16 @@ namespace {
 
 std::string heads_text(const Where& record) {
   if (!record.heads || !record.head_dim) return "";
-  return fmt::format("{} head{} of {}, ", *record.heads, *record.heads == 1 ? "" : "s",
-                     *record.head_dim);
+  return fmt::format("{} of {}, ", count_text(*record.heads, "head"), *record.head_dim);
 }
 
 std::string where_setting(const Where& record, const SetupGroup& same) {
   std::string text =
-      fmt::format("{} N={}, batch {}, {}{}, protocol {}{}, {}, {}{}, {} thread{}, {}", record.task,
+      fmt::format("{} N={}, batch {}, {}{}, protocol {}{}, {}, {}{}, {}, {}", record.task,
                   record.length, record.batch, heads_text(record), record.mode, record.protocol,
                   same.values.empty() ? "" : " (" + same.values + ")", record.dtype, record.device,
-                  same.cpu.empty() ? "" : ", " + same.cpu, record.threads,
-                  record.threads == 1 ? "" : "s", machine_text(record.machine));
+                  same.cpu.empty() ? "" : ", " + same.cpu, count_text(record.threads, "thread"),
+                  machine_text(record.machine));
   return record.sets.empty() ? text : fmt::format("{}; {}", text, fmt::join(record.sets, ", "));
 }
 
@@ -36,7 +36,7 @@ WhereSums sums_of_ops(const Where& record, const NameOf& name_of) {
 }
 
 SetupMarks where_marks(const Where& record) {
-  return {.kernels = cpu_kernels(record.software, record.device),
+  return {.kernels = kernel_set(record.software, record.device),
           .capability = cpu_capability(record.software, record.device),
           .processor = cpu_model(record.machine, record.device),
           .values = record.protocol_sha256,

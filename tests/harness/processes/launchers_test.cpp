@@ -49,6 +49,21 @@ TEST_F(LaunchVariablesTest, OfTorchrunAreForGpus) {
   }
 }
 
+// On a host with fewer GPUs than processes the first of them has its own.
+TEST_F(LaunchVariablesTest, AProcessThatCannotStartSaysSoItself) {
+  prepare_tiny_listops(scratch_.path() / "data");
+  const ScopedVariable size("WORLD_SIZE", "1000"), rank("RANK", "999"), local("LOCAL_RANK", "999"),
+      address("MASTER_ADDR", "127.0.0.1"), port("MASTER_PORT", "29511");
+  const Words words = tiny_train(scratch_.path() / "data", scratch_.path() / "r", "standard");
+  ProgramResult result = run_program(with(words, {"--device", "cuda"}));
+  EXPECT_EQ(result.status, 1);
+  EXPECT_TRUE(result.err.starts_with("lra: process 999 of 1000: ")) << result.err;
+  EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+  result = run_program(words);
+  EXPECT_EQ(result.status, 2);
+  EXPECT_EQ(result.err, "") << "what the first process says too";
+}
+
 TEST(NcclLibraryDeathTest, HasAllThatItNeedsOfLibTorch) {
   const fs::path library = fs::path(LRA_PROGRAM).parent_path() / "lra_nccl.so";
   EXPECT_EQ(fs::exists(library), nccl_version() != "none");

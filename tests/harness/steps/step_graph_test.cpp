@@ -162,7 +162,7 @@ TEST_F(StepGraphTest, WhatCannotBeRecordedRunsOneByOneAndSaysWhy) {
   EXPECT_EQ(text(step_config("listops", "standard",
                              {R"(optimizer.groups=[{"match":["tokens.*"],"lr":0.01}])"}),
                  recorded_device()),
-            "graph but for the optimizer (parameters differ in learning rate)");
+            "graph but for the optimizer (groups of parameters have settings of their own)");
   EXPECT_EQ(text(step_config("listops", "performer[redraw_interval=2]"), recorded_device()),
             "eager (performer decides on the host in each step)");
   EXPECT_EQ(text(step_config("listops", "nystrom[num_landmarks=8,pinv=exact]"), recorded_device()),

@@ -148,6 +148,10 @@ TEST(ProfileGroups, AreOfOneSetOfKernels) {
       << "a package's are of their protocol's values";
   for (Profile& p : cells) p.device = "cuda:0";
   EXPECT_EQ(groups_text(cells), "a 64 b (torch 2.9) 64 ") << "nor does a GPU";
+  cells[1].software["gpu_kernels"] = "LibTorch's";
+  EXPECT_EQ(groups_text(cells), "a 64 b (torch 2.9) 64 | a 64 b (torch 2.9) 64 ")
+      << "where it is too old for the own ones";
+  EXPECT_TRUE(contains(group_profiles(cells)[0].setting, ", kernels LibTorch's, "));
 }
 
 // settings_sha256 holds the length, and what the protocol has for the attention alone.

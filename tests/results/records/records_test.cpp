@@ -106,7 +106,9 @@ TEST(Records, CostsOfOtherKernelsAreOfAnotherMachine) {
   EXPECT_FALSE(contains(machine_setting_text(r), "avx2")) << "which it does not run";
   r.config["kernels"] = "fused";
   r.machine.gpu = "H200";
-  EXPECT_FALSE(contains(machine_setting_text(r), "avx2")) << "nor on a GPU";
+  EXPECT_FALSE(contains(machine_setting_text(r), "kernels")) << "nor on a GPU";
+  r.software["gpu_kernels"] = "LibTorch's";
+  EXPECT_TRUE(contains(machine_setting_text(r), ", kernels LibTorch's")) << machine_setting_text(r);
 }
 
 TEST(Records, AResultSaysHowManyRunsSharedItsGpu) {
