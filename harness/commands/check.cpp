@@ -2,9 +2,10 @@
 #include <fmt/format.h>
 
 #include "attention_variants/base/text.h"
-#include "harness/commands/check_attention.h"
+#include "attention_variants/contract/contract.h"
 #include "harness/commands/commands.h"
 #include "harness/host/runtime.h"
+#include "harness/overview/check_attention.h"
 
 namespace lra {
 namespace {

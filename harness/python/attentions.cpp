@@ -4,7 +4,7 @@
 
 #include "attention_variants/python_host.h"
 #include "attention_variants/registry.h"
-#include "harness/commands/check_attention.h"
+#include "harness/overview/check_attention.h"
 #include "harness/python/bindings.h"
 #include "harness/python/native_module.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "attention_variants/contract/contract.h"
-#include "harness/commands/check_attention.h"
+#include "harness/overview/check_attention.h"
 #include "lra/config/protocol.h"
 #include "tests/harness/program.h"
 

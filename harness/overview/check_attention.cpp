@@ -1,4 +1,4 @@
-#include "harness/commands/check_attention.h"
+#include "harness/overview/check_attention.h"
 
 #include <fmt/ranges.h>
 
