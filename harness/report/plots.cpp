@@ -20,6 +20,15 @@ bool is_whole(const std::filesystem::path& file) {
   return text.find(end, text.size() - std::min<size_t>(text.size(), 64)) != std::string::npos;
 }
 
+std::map<std::string, std::string> read_plots(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> drawn;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".svg" && is_whole(entry.path()))
+      drawn[entry.path().stem().string()] = read_file(entry.path());
+  }
+  return drawn;
+}
+
 }  // namespace
 
 std::vector<std::string> draw_plots(const std::filesystem::path& folder,
@@ -61,15 +70,6 @@ std::map<std::string, std::string> drawn_plots(const std::filesystem::path& fold
   write_file(work.path() / "plots.gp", script);
   draw_plots(work.path(), {"plots.gp"});
   return read_plots(work.path());
-}
-
-std::map<std::string, std::string> read_plots(const std::filesystem::path& folder) {
-  std::map<std::string, std::string> drawn;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().extension() == ".svg" && is_whole(entry.path()))
-      drawn[entry.path().stem().string()] = read_file(entry.path());
-  }
-  return drawn;
 }
 
 }  // namespace lra

@@ -13,11 +13,8 @@ namespace lra {
 std::vector<std::string> draw_plots(const std::filesystem::path& folder,
                                     const std::vector<std::string>& scripts);
 
-/// The SVG files of a folder, by their names without extension.
-std::map<std::string, std::string> read_plots(const std::filesystem::path& folder);
-
-/// The SVG files that one gnuplot script writes, likewise, drawn in a folder in `folder` that is
-/// removed again. What could not be drawn is not there.
+/// The SVG files that one gnuplot script writes, by their names without extension, drawn in a
+/// folder in `folder` that is removed again. What could not be drawn is not there.
 std::map<std::string, std::string> drawn_plots(const std::filesystem::path& folder,
                                                const std::string& script);
 

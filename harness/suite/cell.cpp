@@ -162,12 +162,13 @@ std::vector<Attempt> attempts_of(const fs::path& run) {
   return all;
 }
 
-}  // namespace
-
+// Cells that shared the device with the last try in the file, itself among them; 0 = unknown.
 int64_t last_sharing(const fs::path& run) {
   const std::vector<Attempt> all = attempts_of(run);
   return all.empty() ? 0 : all.back().sharing;
 }
+
+}  // namespace
 
 bool may_go_again(const fs::path& run, Status status, double timeout, int64_t sharing) {
   const bool has_time = timeout <= 0 || attempt_seconds(run) < timeout;

@@ -76,9 +76,6 @@ struct Attempt {
 /// As a try of this process.
 void append_try(const std::filesystem::path& run, Attempt one);
 
-/// Cells that shared the device with the last try in the file, itself among them; 0 = unknown.
-int64_t last_sharing(const std::filesystem::path& run);
-
 /// Whether a cell that ended so may end otherwise now: with `timeout` seconds for all its tries (0
 /// = no end), and `sharing` cells at a time on a device. An earlier try that does not say how many
 /// shared it counts as one alone.

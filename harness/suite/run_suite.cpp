@@ -10,6 +10,7 @@
 #include "harness/host/heartbeat.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
+#include "harness/suite/cell.h"
 #include "harness/suite/finish.h"
 #include "harness/suite/suite_data.h"
 #include "harness/suite/suite_folder.h"

@@ -40,6 +40,20 @@ void jobs_fields(Fields& f, Record& jobs) {
   f("report", jobs.report, Presence::optional);
 }
 
+json make_slurm_jobs(const SlurmJobs& jobs) {
+  RecordWriter writer;
+  jobs_fields(writer, jobs);
+  return writer.object;
+}
+
+// Throws std::runtime_error that says what is wrong.
+SlurmJobs parse_slurm_jobs(const json& value) {
+  SlurmJobs jobs;
+  const RecordReader reader(value, "");
+  jobs_fields(reader, jobs);
+  return jobs;
+}
+
 // "0-3,7" of ascending numbers.
 std::string ranges(const std::vector<size_t>& numbers) {
   std::string text;
@@ -232,19 +246,6 @@ void remove_scripts(const fs::path& out) {
     if (cells || name == kReportScript || name == kJobsFile) fs::remove(entry.path(), none);
   }
   fs::remove(folder, none);  // where nothing else is in it
-}
-
-json make_slurm_jobs(const SlurmJobs& jobs) {
-  RecordWriter writer;
-  jobs_fields(writer, jobs);
-  return writer.object;
-}
-
-SlurmJobs parse_slurm_jobs(const json& value) {
-  SlurmJobs jobs;
-  const RecordReader reader(value, "");
-  jobs_fields(reader, jobs);
-  return jobs;
 }
 
 SlurmQueue queue_of(const SlurmJobs& jobs, const std::string& squeue) {

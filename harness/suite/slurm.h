@@ -59,9 +59,6 @@ struct SlurmJobs {
   std::vector<Array> arrays;
   std::string report;  // the last job; "" = none
 };
-json make_slurm_jobs(const SlurmJobs& jobs);
-/// Throws std::runtime_error that says what is wrong.
-SlurmJobs parse_slurm_jobs(const json& value);
 
 /// A cell's job in the queue.
 struct QueuedCell {

@@ -6,6 +6,7 @@
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/own_file.h"
 #include "attention_variants/base/shell.h"
+#include "attention_variants/base/text.h"
 #include "harness/host/folder_lock.h"
 #include "harness/host/heartbeat.h"
 #include "harness/host/progress.h"
@@ -14,6 +15,7 @@
 #include "harness/suite/changed_files.h"
 #include "harness/suite/slurm.h"
 #include "harness/suite/suite_data.h"
+#include "harness/suite/suite_file.h"
 #include "results/records/file_names.h"
 
 namespace lra::suite {
@@ -137,8 +139,6 @@ SuiteRequest request_of(const SuiteFile& file, const fs::path& out) {
   return request;
 }
 
-}  // namespace
-
 json suite_json(const Suite& suite) {
   const SuiteRequest& request = suite.request;
   SuiteFile file{.protocol = protocol_place(request.protocol),
@@ -164,6 +164,8 @@ json suite_json(const Suite& suite) {
   }
   return make_suite_file(file);
 }
+
+}  // namespace
 
 Suite load_suite(const fs::path& out) {
   const fs::path path = out / kSuiteFile;
@@ -284,9 +286,9 @@ void check_threads(const Suite& suite, int64_t threads_given) {
   const int64_t threads = suite.request.threads;
   if (threads_given == 0 || threads_given == threads) return;
   throw UsageError(fmt::format(
-      "the cells of {} have {} thread{} each, as their results depend on it, and not {}: "
+      "the cells of {} have {} each, as their results depend on it, and not {}: "
       "--threads shared out over the jobs should make {}, or be left out",
-      suite.request.out.string(), threads, threads == 1 ? "" : "s", threads_given, threads));
+      suite.request.out.string(), count_text(threads, "thread"), threads_given, threads));
 }
 
 }  // namespace lra::suite

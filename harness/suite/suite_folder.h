@@ -6,11 +6,8 @@
 #include <functional>
 
 #include "harness/suite/suite.h"
-#include "harness/suite/suite_file.h"
 
 namespace lra::suite {
-
-json suite_json(const Suite& suite);
 
 /// The suite that a folder holds; throws Error where there is none, where its file is broken, or
 /// where this program would make other cells of it.

@@ -25,6 +25,16 @@ bool may_name(const json& options, const fs::path& kept) {
   return options.contains("class") || kept.string().find_first_of(",[]") == std::string::npos;
 }
 
+// Where a class's source has the modules that it imports from beside it: there, or where a run's
+// folder keeps them.
+fs::path imports_folder(const fs::path& source) {
+  const fs::path kept = source.parent_path() / kAttentionImports;
+  std::error_code none;
+  return source.filename() == kAttentionSource && fs::is_directory(kept, none)
+             ? kept
+             : source.parent_path();
+}
+
 // The first of the modules beside a source that is not what its options say; empty: all are.
 fs::path other_import(const json& options, const fs::path& source) {
   const json imports = options.value(kImportsHash, json::object());
@@ -60,14 +70,6 @@ std::optional<FileState> file_state(const json& attention_options) {
 
 const char* kept_name(const json& attention_options) {
   return attention_options.contains("class") ? kAttentionSource : kAttentionFile;
-}
-
-fs::path imports_folder(const fs::path& source) {
-  const fs::path kept = source.parent_path() / kAttentionImports;
-  std::error_code none;
-  return source.filename() == kAttentionSource && fs::is_directory(kept, none)
-             ? kept
-             : source.parent_path();
 }
 
 void check_kept_place(const fs::path& run, const json& attention_options, bool anew) {

@@ -25,17 +25,13 @@ std::optional<FileState> file_state(const json& attention_options);
 /// The name of an attention's file in a run's folder.
 const char* kept_name(const json& attention_options);
 
-/// Where a class's source has the modules that it imports from beside it: there, or where a run's
-/// folder keeps them.
-std::filesystem::path imports_folder(const std::filesystem::path& source);
-
 /// Throws where what a run's folder is to keep of an attention's file would take the place of a
 /// file that is of no run, or where the run that is removed before (`anew`) keeps the very file
 /// that the attention is made of.
 void check_kept_place(const std::filesystem::path& run, const json& attention_options, bool anew);
 
-/// Has a run's folder keep those modules, by the effective options of its attention. Throws where
-/// one is no more what they say.
+/// Has a run's folder keep the modules that its attention's class imports from beside it, by the
+/// effective options. Throws where one is no more what they say.
 void keep_imports(const std::filesystem::path& run, const json& attention_options);
 
 /// The file that a run's folder keeps, where it is the one that these effective options are of,

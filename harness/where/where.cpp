@@ -8,6 +8,7 @@
 #include "harness/measure/measure.h"
 #include "harness/measure/roofline.h"
 #include "harness/profile/profiler.h"
+#include "harness/where/step_recorder.h"
 
 namespace lra::where {
 namespace {
@@ -35,6 +36,28 @@ void record_steps(StepRecorder& recorder, const std::function<void()>& step, dou
   }
 }
 
+// What the recorder saw, of a mean step, those that take longest first, with the share of the
+// roofline of those whose work is known.
+std::vector<WhereOp> ops_of(const StepRecorder& recorder, const Roofline& roofline) {
+  std::vector<WhereOp> ops;
+  const auto steps = static_cast<double>(std::max<int64_t>(recorder.steps(), 1));
+  for (const auto& [key, sum] : recorder.sums()) {
+    const auto& [kind, op, part, pass] = key;
+    WhereOp seen{.kind = kind,
+                 .op = op,
+                 .part = part,
+                 .pass = pass,
+                 .calls = static_cast<double>(sum.calls) / steps,
+                 .ms = milliseconds(sum.time) / steps};
+    if (sum.flops >= 0) seen.flops = sum.flops / steps;
+    if (sum.bytes >= 0) seen.bytes = sum.bytes / steps;
+    seen.roofline = roofline_share(seen, roofline);
+    ops.push_back(std::move(seen));
+  }
+  std::ranges::stable_sort(ops, std::greater(), &WhereOp::ms);
+  return ops;
+}
+
 // All but what is measured.
 Where where_record(const profile::ProfileCell& cell, torch::Device device, int64_t threads) {
   const Profile known = profile::profile_record(cell, device, threads);
@@ -58,26 +81,6 @@ Where where_record(const profile::ProfileCell& cell, torch::Device device, int64
 }
 
 }  // namespace
-
-std::vector<WhereOp> ops_of(const StepRecorder& recorder, const Roofline& roofline) {
-  std::vector<WhereOp> ops;
-  const auto steps = static_cast<double>(std::max<int64_t>(recorder.steps(), 1));
-  for (const auto& [key, sum] : recorder.sums()) {
-    const auto& [kind, op, part, pass] = key;
-    WhereOp seen{.kind = kind,
-                 .op = op,
-                 .part = part,
-                 .pass = pass,
-                 .calls = static_cast<double>(sum.calls) / steps,
-                 .ms = milliseconds(sum.time) / steps};
-    if (sum.flops >= 0) seen.flops = sum.flops / steps;
-    if (sum.bytes >= 0) seen.bytes = sum.bytes / steps;
-    seen.roofline = roofline_share(seen, roofline);
-    ops.push_back(std::move(seen));
-  }
-  std::ranges::stable_sort(ops, std::greater(), &WhereOp::ms);
-  return ops;
-}
 
 Where where_of(const profile::ProfileCell& cell, torch::Device device, int64_t threads,
                double seconds) {

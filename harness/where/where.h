@@ -1,17 +1,10 @@
 // lra profile --where: the time of a model's step by kind of work, op and part.
 #pragma once
 
-#include <vector>
-
 #include "harness/profile/cell.h"
-#include "harness/where/step_recorder.h"
 #include "results/where/record.h"
 
 namespace lra::where {
-
-/// What the recorder saw, of a mean step, those that take longest first, with the share of the
-/// roofline of those whose work is known.
-std::vector<WhereOp> ops_of(const StepRecorder& recorder, const Roofline& roofline);
 
 /// Measures a cell of scope model in this process: the roofline, steps without recording, as a
 /// profile does, and steps with it, a third of `seconds` each and at least three. Throws what the

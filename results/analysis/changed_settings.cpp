@@ -33,6 +33,13 @@ bool is_of_budget(const Result& result, const RunBudget& budget, const std::stri
   return set != of_task->second.end() && has_value(result, key, said, set->second);
 }
 
+// Whether the run's protocol gives attentions values of their own of this setting, of its task.
+bool is_by_attention(const Result& result, const std::string& key) {
+  const auto keys = result.config.find("by_attention");
+  return keys != result.config.end() && keys->is_array() &&
+         std::ranges::count(*keys, json(key)) > 0;
+}
+
 }  // namespace
 
 bool rounds_only(std::string_view key) { return std::ranges::count(kRoundingOnly, key) > 0; }
@@ -47,12 +54,6 @@ std::vector<std::string> overridden_settings(const Result& result) {
   std::erase_if(settings,
                 [](const std::string& text) { return rounds_only(split_override(text).first); });
   return settings;
-}
-
-bool is_by_attention(const Result& result, const std::string& key) {
-  const auto keys = result.config.find("by_attention");
-  return keys != result.config.end() && keys->is_array() &&
-         std::ranges::count(*keys, json(key)) > 0;
 }
 
 std::vector<ChangedSetting> changed_settings(const Result& result, const RunBudget& budget) {

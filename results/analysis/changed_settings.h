@@ -21,9 +21,6 @@ std::pair<std::string, std::string> split_override(const std::string& text);
 /// number of a run but by rounding.
 std::vector<std::string> overridden_settings(const Result& result);
 
-/// Whether the run's protocol gives attentions values of their own of this setting, of its task.
-bool is_by_attention(const Result& result, const std::string& key);
-
 struct ChangedSetting {
   std::string key, value;
   bool of_budget = false;  // the budget sets this very value for the run's task

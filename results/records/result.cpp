@@ -104,6 +104,12 @@ void data_fields(Fields& f, Record& data, bool ok) {
   f("unlike", data.unlike, Presence::sparse);
 }
 
+// Whether a run of this configuration tests its best checkpoint: evaluation.test.
+bool is_to_be_tested(const json& config) {
+  const json::json_pointer at("/evaluation/test");
+  return !config.contains(at) || config.at(at) != false;
+}
+
 template <class Fields, class Record>
 void result_fields(Fields& f, Record& r) {
   f.schema(kResultSchema);
@@ -219,11 +225,6 @@ std::string DataRecord::kind() const { return synthetic ? "synthetic stand-in da
 
 std::string Result::ending() const {
   return status == Status::ok && !test ? kNotTested : to_string(status);
-}
-
-bool is_to_be_tested(const json& config) {
-  const json::json_pointer at("/evaluation/test");
-  return !config.contains(at) || config.at(at) != false;
 }
 
 json make_pretraining_record(const PretrainingRecord& record) {

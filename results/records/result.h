@@ -191,9 +191,6 @@ struct Result {
   std::optional<double> seconds() const;
 };
 
-/// Whether a run of this configuration tests its best checkpoint: evaluation.test.
-bool is_to_be_tested(const json& config);
-
 /// Numbers that are not finite become null.
 json make_result(const Result& result);
 /// Reads a record; throws std::runtime_error that names the field, what was expected and what was

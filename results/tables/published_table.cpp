@@ -68,8 +68,6 @@ void append_rows(const PublishedAccuracy& accuracy, const std::string& set,
   }
 }
 
-}  // namespace
-
 void note_provenance(const Published& reference, std::vector<std::string>& notes) {
   const PublishedAccuracy& accuracy = *reference.accuracy;
   notes.push_back(fmt::format("published: {}, {}, {}; {}, made by {}", reference.paper,
@@ -81,6 +79,8 @@ void note_provenance(const Published& reference, std::vector<std::string>& notes
   for (const std::string& note : accuracy.notes)
     notes.push_back(fmt::format("{}: {}", reference.name, note));
 }
+
+}  // namespace
 
 void note_beside(const Published& reference, const std::string& protocol,
                  std::vector<std::string>& notes) {

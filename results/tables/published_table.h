@@ -11,9 +11,6 @@
 
 namespace lra {
 
-/// Paper, table and version, regime and maker, then slips and notes, a footnote each.
-void note_provenance(const Published& reference, std::vector<std::string>& notes);
-
 /// What must stand below every table of runs beside published numbers: where those are from, their
 /// slips, and what differs of the recipe of `protocol`.
 void note_beside(const Published& reference, const std::string& protocol,

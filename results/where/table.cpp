@@ -14,6 +14,12 @@ namespace {
 
 constexpr const char* kUnknown = "–";
 
+// A fraction as "50.0 %".
+std::string share_text(double share) {
+  // A digit for every power of ten would make the table too wide.
+  return share < 100 ? fmt::format("{:.1f} %", 100 * share) : short_number(100 * share) + " %";
+}
+
 // A bar of up to 30 columns.
 std::string bar(double share) {
   std::string text;
@@ -56,11 +62,6 @@ std::vector<std::string> cells_of_op(const WhereOp& op, const Where& record) {
 }
 
 }  // namespace
-
-std::string share_text(double share) {
-  // A digit for every power of ten would make the table too wide.
-  return share < 100 ? fmt::format("{:.1f} %", 100 * share) : short_number(100 * share) + " %";
-}
 
 Table where_ops_table(const std::string& title, const Where& record, size_t most) {
   Table table{.title = title,

@@ -29,7 +29,4 @@ std::vector<Table> where_detail_tables(std::span<const Where> records, size_t mo
 /// One row an op, and one a step for what is in no op, with every number, for other programs.
 Table where_long(std::span<const Where> records);
 
-/// A fraction as "50.0 %".
-std::string share_text(double share);
-
 }  // namespace lra

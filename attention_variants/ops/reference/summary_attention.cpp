@@ -32,6 +32,10 @@ struct SummaryKeys {
   torch::Tensor there;  // [B,1,1,m] bool
 };
 
+// The width of the vectors that meet the summary columns: room for two columns beyond d, in the
+// multiples of 8 that GPU kernels need.
+int64_t summary_width(int64_t d) { return (d + 2 + 7) / 8 * 8; }
+
 OwnBlock attend_to_own_block(const Blocks& in, int64_t batch, int64_t length,
                              const SummaryAttentionOptions& options) {
   const int64_t block = options.block;
@@ -161,7 +165,5 @@ int64_t summary_attention_bytes(int64_t rows, int64_t length, int64_t head_dim,
       3 * blocks + 3 * vector + 2 * rows * (length + keys) * summary_width(head_dim) * element_size;
   return std::max(within, mixed);
 }
-
-int64_t summary_width(int64_t d) { return (d + 2 + 7) / 8 * 8; }
 
 }  // namespace lra::ops::reference

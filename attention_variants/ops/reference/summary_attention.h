@@ -39,8 +39,4 @@ torch::Tensor summary_attention(const torch::Tensor& q, const torch::Tensor& k,
 int64_t summary_attention_bytes(int64_t rows, int64_t length, int64_t head_dim,
                                 int64_t element_size, const SummaryAttentionOptions& options);
 
-/// The width of the vectors that meet the summary columns: room for two columns beyond d, in the
-/// multiples of 8 that GPU kernels need.
-int64_t summary_width(int64_t d);
-
 }  // namespace lra::ops::reference
