@@ -15,7 +15,7 @@ E named(const json& value, const char* key) {
   return parse_name<E>(value.at(key).get<std::string>()).value();
 }
 
-// The same for all lengths, and in later versions with more settings.
+// In later versions with more settings.
 std::string values_sha256(const Settings& settings) {
   json values = config_identity(write_fields(with_rates(settings)));
   values.at("input").erase("length");
@@ -26,7 +26,7 @@ std::string values_sha256(const Settings& settings) {
 void add_protocol(const ProfileCell& cell, Profile& record) {
   const Protocol protocol = load_protocol(cell.protocol);
   record.protocol = protocol.name;
-  record.protocol_sha256 = values_sha256(task_settings(protocol, cell.task));
+  record.protocol_sha256 = protocol_sha256(protocol, cell.task);
   if (entry_settings(protocol, cell.task, cell.attention).empty()) return;
   const AttentionSpec meant = meant_attention(protocol, cell.task, cell.attention);
   record.own_settings_sha256 = values_sha256(task_settings(protocol, cell.task, entry_name(meant)));
@@ -34,13 +34,17 @@ void add_protocol(const ProfileCell& cell, Profile& record) {
 
 }  // namespace
 
+std::string protocol_sha256(const Protocol& protocol, const std::string& task) {
+  return values_sha256(task_settings(protocol, task));
+}
+
 Config config_of(const ProfileCell& cell) {
   std::vector<std::string> sets = {fmt::format("input.length={}", cell.length)};
   if (cell.heads > 0) sets.push_back(fmt::format("model.heads={}", cell.heads));
   if (cell.head_dim > 0) sets.push_back(fmt::format("model.head_dim={}", cell.head_dim));
   sets.insert(sets.end(), cell.sets.begin(), cell.sets.end());
   return make_config(load_protocol(cell.protocol), cell.task, cell.attention, sets, /*seed=*/0,
-                     to_string(cell.dtype));
+                     to_string(cell.dtype), cell.kept_file);
 }
 
 json cell_json(const ProfileCell& cell) {
@@ -58,7 +62,8 @@ json cell_json(const ProfileCell& cell) {
                 {"sets", cell.sets},
                 {"batch_policy", cell.batch_policy},
                 {"peer", cell.peer},
-                {"package", cell.package}};
+                {"package", cell.package},
+                {"kept_file", cell.kept_file}};
   if (!cell.peer.empty() && cell.scope == ProfileScope::model) {  // what it is to build
     const Settings settings = config_of(cell).settings;
     const Task info = task(cell.task, settings.input.reading());
@@ -86,17 +91,30 @@ ProfileCell parse_cell(const json& value) {
           .sets = value.at("sets"),
           .batch_policy = value.at("batch_policy"),
           .peer = value.at("peer"),
-          .package = value.at("package")};
+          .package = value.at("package"),
+          .kept_file = value.at("kept_file")};
+}
+
+AttentionSpec made_attention(const ProfileCell& cell) {
+  AttentionSpec made = cell.attention;
+  if (!cell.kept_file.empty()) made.options["file"] = cell.kept_file;
+  return made;
+}
+
+json with_named_file(const ProfileCell& cell, json options) {
+  if (!cell.kept_file.empty()) options["file"] = cell.attention.options.at("file");
+  return options;
 }
 
 json effective_options(const ProfileCell& cell) {
-  return cell.scope == ProfileScope::model
-             ? config_of(cell).attention_options
-             : attention_entry(cell.attention.name).effective_options(cell.attention.options);
+  const AttentionSpec made = made_attention(cell);
+  return with_named_file(cell, cell.scope == ProfileScope::model
+                                   ? config_of(cell).attention_options
+                                   : attention_entry(made.name).effective_options(made.options));
 }
 
 ProfileCell validated_cell(ProfileCell cell) {
-  attention_entry(cell.attention.name).effective_options(cell.attention.options);
+  attention_entry(cell.attention.name).effective_options(made_attention(cell).options);
   if (cell.scope != ProfileScope::model) {
     if (!cell.sets.empty())
       throw UsageError("--set applies to --scope model alone; the other scopes have no protocol");
@@ -135,7 +153,7 @@ Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t th
     const Config config = config_of(cell);
     record.attention = {.name = config.attention.name,
                         .label = config.attention.text(),
-                        .options = config.attention_options};
+                        .options = with_named_file(cell, config.attention_options)};
     add_protocol(cell, record);
     record.task = cell.task;
     record.sets = cell.sets;

@@ -23,13 +23,21 @@ struct ProfileCell {
   std::vector<std::string> sets;                  // of scope model: "a.b=v" over the protocol
   std::string batch_policy;                       // how the batch was chosen; "" = it is fixed
   std::string peer, package;  // another package's layer, and that package; "" = our own attention
+  std::string kept_file;      // that is read in place of the attention's own; "" = none
 };
 
 /// For handing a cell to another process.
 json cell_json(const ProfileCell& cell);
 ProfileCell parse_cell(const json& value);
 
-/// Every option that its attention runs with; of scope model the protocol's are among them.
+/// The attention as it is made: of the kept file, where the cell has one.
+AttentionSpec made_attention(const ProfileCell& cell);
+
+/// The options of a cell's attention as records hold them: with the file that it is named by.
+json with_named_file(const ProfileCell& cell, json options);
+
+/// Every option that its attention runs with, as records hold them; of scope model the protocol's
+/// are among them.
 json effective_options(const ProfileCell& cell);
 
 /// The cell with the heads it runs with: of scope model the protocol's where `heads` or `head_dim`
@@ -42,5 +50,8 @@ Profile profile_record(const ProfileCell& cell, torch::Device device, int64_t th
 
 /// Of scope model: the protocol's configuration with the cell's sizes.
 Config config_of(const ProfileCell& cell);
+
+/// What a record's protocol_sha256 is, of what the protocol says of a task.
+std::string protocol_sha256(const Protocol& protocol, const std::string& task);
 
 }  // namespace lra::profile

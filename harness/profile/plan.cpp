@@ -204,6 +204,15 @@ void find_largest_batches(ProfilePlan& plan) {
   }
 }
 
+std::vector<NamedAttention> asked_attentions(const ProfileRequest& request, const Preset& preset) {
+  if (!request.named.empty()) return request.named;
+  std::vector<NamedAttention> asked;
+  for (AttentionSpec& attention :
+       attentions_of(request.attentions.empty() ? preset.attentions : request.attentions))
+    asked.push_back({.attention = std::move(attention), .kept_file = ""});
+  return asked;
+}
+
 // Two spellings of one attention would be measured against each other.
 void check_meant_once(const std::vector<ProfileCell>& cells) {
   std::map<std::string, std::string> names;  // by what is meant
@@ -243,12 +252,13 @@ ProfilePlan plan_profile(const ProfileRequest& request, ProfilePlan plan) {
         "--task applies to --scope model alone, or where nothing else gives the batch");
   plan.threads = host::set_threads(plan.threads);
   if (plan.passes == 0) plan.passes = plan.seconds < kRough ? 1 : 3;
-  const std::string list = request.attentions.empty() ? preset.attentions : request.attentions;
+  const std::vector<NamedAttention> attentions = asked_attentions(request, preset);
   const int64_t inputs = common.scope == ProfileScope::model ? task(common.task).inputs : 1;
   for (const int64_t length : request.lengths.empty() ? preset.length_list() : request.lengths) {
-    for (const AttentionSpec& attention : attentions_of(list)) {
+    for (const auto& [attention, kept_file] : attentions) {
       ProfileCell cell = common;
       cell.attention = attention;
+      cell.kept_file = kept_file;
       cell.length = length;
       cell.batch = batch.batch(length, inputs);
       cell.batch_policy = batch.policy;

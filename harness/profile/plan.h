@@ -29,6 +29,12 @@ struct ProfilePlan {
   std::vector<std::string> dropped;
 };
 
+/// An attention to be measured.
+struct NamedAttention {
+  AttentionSpec attention;
+  std::string kept_file;  // that is read in place of its own; "" = none
+};
+
 /// The cells that are wanted. Empty, absent or 0: the preset's, or of scope model the protocol's.
 struct ProfileRequest {
   std::string preset = "lra", attentions, protocol, task, dtype = "float32";
@@ -38,6 +44,7 @@ struct ProfileRequest {
   std::vector<int64_t> lengths;
   std::vector<std::string> sets;  // of scope model: "a.b=v" over the protocol
   int64_t heads = 0, head_dim = 0;
+  std::vector<NamedAttention> named;  // in place of `attentions`
 };
 
 /// `plan` with its threads and passes settled and the cells of `request`, those of `plan.peers`

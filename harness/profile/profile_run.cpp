@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 
+#include "attention_variants/base/text.h"
 #include "harness/host/folder_lock.h"
 #include "harness/host/memory.h"
 #include "harness/host/progress.h"
@@ -51,9 +52,10 @@ class ProfileRunner {
     if (plan.pin) processors_ = processors_for(threads_);
     if (plan.again) store_.replace_failed(plan.dropped);
     for (size_t i = 0; i < plan.cells.size(); ++i) {
+      planned_.push_back(profile_record(plan.cells[i], device_, threads_));
       const Profile* known = store_.find(i);
       if (known != nullptr) {
-        check_same_work(*known, profile_record(plan.cells[i], device_, threads_), plan.out);
+        check_same_work(*known, planned_.back(), plan.out);
         if (is_done(*known, plan.passes)) {
           ++finished_;
           kept_failures_ += known->status == Status::ok ? 0 : 1;
@@ -69,9 +71,9 @@ class ProfileRunner {
   std::vector<Profile> run() {
     if (kept_failures_ > 0)
       host::say(
-          fmt::format("{} holds {} earlier cell{} without a result (oom, timeout and the like); "
+          fmt::format("{} holds {} without a result (oom, timeout and the like); "
                       "--again measures them anew",
-                      plan_.out.string(), kept_failures_, kept_failures_ == 1 ? "" : "s"));
+                      plan_.out.string(), count_text(kept_failures_, "earlier cell")));
     for (const auto& [how, count] : kept_otherwise_)
       host::say(fmt::format("{} has {} of these cells measured {}; another --out has them as asked",
                             plan_.out.string(), count, how));
@@ -167,6 +169,8 @@ class ProfileRunner {
                                   .flush_bytes = plan_.flush_bytes,
                                   .seconds = plan_.seconds / static_cast<double>(plan_.passes),
                                   .processors = processors_});
+    // Each process reads the file of a class anew.
+    if (pass.package.empty()) check_same_work(planned_[i], pass, plan_.out);
     if (Profile* known = store_.find(i)) {
       if (!pass.package.empty()) check_same_package(*known, pass, plan_.out);
       merge_pass(std::move(pass), *known);
@@ -268,6 +272,7 @@ class ProfileRunner {
   std::vector<int> processors_;
   host::FolderLock lock_;  // before what is in the file is read: it is written as a whole
   ProfileStore store_;
+  std::vector<Profile> planned_;  // the records of the cells before anything is measured
   PassProgress progress_;
   std::optional<Roofline> roofline_;
   int64_t finished_ = 0, kept_failures_ = 0;

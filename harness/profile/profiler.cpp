@@ -66,7 +66,7 @@ Work attention_work(const ProfileCell& cell, torch::Device device) {
                                  .head_dim = cell.head_dim,
                                  .max_length = cell.length,
                                  .seed = 0};
-  auto attention = make_attention(cell.attention, context);
+  auto attention = make_attention(made_attention(cell), context);
   attention->to(device, dtype_of(cell.dtype));
   attention->train(training);
   const auto mask = torch::ones({cell.batch, cell.length}, options.dtype(torch::kBool));  // [B,N]
@@ -175,8 +175,10 @@ Work model_work(const ProfileCell& cell, const Config& config, torch::Device dev
 
 Work work_of(const ProfileCell& cell, torch::Device device) {
   seed_generators(0);
-  return cell.scope == ProfileScope::model ? model_work(cell, config_of(cell), device)
-                                           : attention_work(cell, device);
+  Work work = cell.scope == ProfileScope::model ? model_work(cell, config_of(cell), device)
+                                                : attention_work(cell, device);
+  work.options = with_named_file(cell, std::move(work.options));
+  return work;
 }
 
 double mib(int64_t bytes) { return static_cast<double>(bytes) / host::kMiB; }

@@ -9,6 +9,7 @@
 #include "attention_variants/base/error.h"
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/text.h"
+#include "harness/host/folder_lock.h"
 #include "results/analysis/profile_cells.h"
 #include "results/store/store.h"
 
@@ -33,6 +34,19 @@ std::vector<Profile> read_profile(const std::filesystem::path& file) {
   return records.profiles;
 }
 
+size_t remove_records(const std::filesystem::path& file,
+                      const std::function<bool(const Profile&)>& is_one) {
+  const host::FolderLock lock = host::FolderLock::of_file(file);
+  ProfileStore store(file, {});
+  const size_t removed = store.remove(is_one);
+  if (store.records().empty()) {
+    std::filesystem::remove(file);  // an empty one is no profile
+  } else if (removed > 0) {
+    store.write();
+  }
+  return removed;
+}
+
 ProfileStore::ProfileStore(std::filesystem::path file, std::vector<std::string> keys)
     : file_(std::move(file)), keys_(std::move(keys)), records_(read_profile(file_)) {
   const AtomicFile writable(file_);  // a folder that is missing or read-only is found at once
@@ -55,6 +69,10 @@ void ProfileStore::replace_failed(const std::vector<std::string>& others) {
     const auto it = at(key);
     if (it != records_.end() && failed(*it)) replaced_.insert(key);
   }
+}
+
+size_t ProfileStore::remove(const std::function<bool(const Profile&)>& is_one) {
+  return std::erase_if(records_, is_one);
 }
 
 std::vector<Profile>::iterator ProfileStore::at(const std::string& key) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -15,6 +16,12 @@ namespace lra::profile {
 /// else.
 std::vector<Profile> read_profile(const std::filesystem::path& file);
 
+/// Removes from a profile's file the records that `is_one` holds of, and the file where none is
+/// left; returns how many went. Other lines stay as they were. Throws Error where the file is no
+/// profile, or in use.
+size_t remove_records(const std::filesystem::path& file,
+                      const std::function<bool(const Profile&)>& is_one);
+
 /// The records of a file, found by their cell. Those of the plan stand in the plan's order, behind
 /// those of other plans.
 class ProfileStore {
@@ -26,6 +33,8 @@ class ProfileStore {
   /// What failed or stayed noisy is measured anew: of `others` it goes, of the keys it stands in
   /// the file until insert() brings another in its place.
   void replace_failed(const std::vector<std::string>& others);
+  /// Removes the records that `is_one` holds of; returns how many went.
+  size_t remove(const std::function<bool(const Profile&)>& is_one);
   /// The record of the plan's cell `i`, the last where the file has several, or null; it moves at
   /// the next insert().
   Profile* find(size_t i);

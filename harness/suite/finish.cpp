@@ -1,9 +1,9 @@
 #include "harness/suite/finish.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -12,6 +12,7 @@
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/shell.h"
 #include "attention_variants/base/text.h"
+#include "attention_variants/python_host.h"
 #include "attention_variants/registry.h"
 #include "harness/host/folder_lock.h"
 #include "harness/host/progress.h"
@@ -20,6 +21,7 @@
 #include "harness/profile/profile_run.h"
 #include "harness/profile/store.h"
 #include "harness/report/write_report.h"
+#include "harness/suite/changed_files.h"
 #include "harness/suite/queue.h"
 #include "results/records/file_names.h"
 
@@ -28,31 +30,83 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// As they are named; one whose file is no more what its runs trained, by the file that they keep.
-// Two that differ by what the protocol gives one of them are one without a protocol.
-std::vector<std::string> measured_attentions(const SuiteRequest& request) {
+bool is_readable(const fs::path& profile) {
+  try {
+    profile::read_profile(profile);
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+// What the cells trained, by how their attentions are named: of those that are made from files the
+// effective options.
+using TrainedFiles = std::map<std::string, json>;
+
+TrainedFiles trained_files(const Suite& suite) {
+  TrainedFiles trained;
+  for (const SuiteCell& cell : suite.cells) {
+    if (cell.config.attention_options.contains("sha256"))
+      trained.emplace(cell.config.attention.text(), cell.config.attention_options);
+  }
+  return trained;
+}
+
+// Whether a record of a trained attention is of a file that its cells did not train.
+bool is_of_other_file(const Profile& record, const TrainedFiles& trained) {
+  const auto it = trained.find(record.attention.label);
+  const json& options = record.attention.options;
+  if (it == trained.end() || !options.contains("sha256")) return false;
+  return std::ranges::any_of(std::array{"sha256", kImportsHash}, [&](const char* hash) {
+    return options.value(hash, json()) != it->second.value(hash, json());
+  });
+}
+
+bool has_other_files(const Suite& suite) {
+  const TrainedFiles trained = trained_files(suite);
+  const fs::path file = suite.request.out / kProfileFile;
+  if (trained.empty() || !is_readable(file)) return false;
+  return std::ranges::any_of(profile::read_profile(file), [&](const Profile& record) {
+    return is_of_other_file(record, trained);
+  });
+}
+
+// By the names that they were trained under; one whose file is no more what the cells trained, by
+// what the folder keeps of it. Two that differ by what the protocol gives one of them are one
+// without a protocol.
+std::vector<profile::NamedAttention> measured_attentions(const Suite& suite) {
+  const SuiteRequest& request = suite.request;
   const bool by_itself = request.budget.profile.scope != ProfileScope::model;
   std::set<std::string> meant;
-  std::vector<std::string> names;
-  for (AttentionSpec attention : request.attentions) {
-    const fs::path kept = request.kept(attention);
-    if (!kept.empty()) attention.options["file"] = kept.string();
-    if (by_itself && !meant
-                          .insert(attention_key(
-                              attention.name,
-                              attention_entry(attention.name).effective_options(attention.options)))
-                          .second)
-      continue;
-    if (kept.string().find_first_of(",[]") == std::string::npos) {
-      names.push_back(attention.text());
-    } else {  // the path would part the names of a list
-      host::say(
-          fmt::format("{} is left out: the file that its runs keep lies in a folder with "
-                      "brackets in its name",
-                      attention.text()));
+  std::vector<profile::NamedAttention> measured;
+  for (const AttentionSpec& attention : request.attentions) {
+    profile::NamedAttention one{.attention = attention, .kept_file = ""};
+    json options = attention.options;
+    if (const auto changed = changed_now(suite, attention)) {
+      check_kept({*changed}, request.out);
+      host::say(changed->text());
+      one.kept_file = changed->kept.string();
+      options["file"] = one.kept_file;
     }
+    const AttentionEntry& entry = attention_entry(attention.name);
+    if (!by_itself ||
+        meant.insert(attention_key(attention.name, entry.effective_options(options))).second)
+      measured.push_back(std::move(one));
   }
-  return names;
+  return measured;
+}
+
+// A profile of this file holds what was trained, or nothing of it.
+void drop_other_files(const profile::ProfilePlan& plan, const TrainedFiles& trained) {
+  const auto is_other = [&](const Profile& record) { return is_of_other_file(record, trained); };
+  const std::vector<Profile> planned = profile::planned_records(plan);
+  if (const auto it = std::ranges::find_if(planned, is_other); it != planned.end())
+    throw Error(it->attention.label + ": its file has changed since it was trained");
+  if (trained.empty() || !fs::exists(plan.out)) return;
+  const size_t dropped = profile::remove_records(plan.out, is_other);
+  if (dropped == 0) return;
+  host::say(fmt::format("{} of another file than was trained {} measured anew",
+                        count_text(dropped, "cell"), dropped == 1 ? "is" : "are"));
 }
 
 std::string unmeasured(const profile::ProfilePlan& plan, const std::vector<Profile>& records) {
@@ -86,19 +140,18 @@ int64_t profile_threads(const fs::path& profile, const RunnerOptions& options) {
 
 void measure_profile(const Suite& suite, const RunnerOptions& options) {
   const ProfileBudget& budget = suite.request.budget.profile;
-  const std::vector<std::string> attentions = measured_attentions(suite.request);
-  if (attentions.empty()) return;
   profile::ProfilePlan plan =
       profile::plan_profile({.preset = budget.preset,
-                             .attentions = fmt::format("{}", fmt::join(attentions, ",")),
                              .dtype = suite.request.dtype,
                              .scope = budget.scope,
                              .mode = budget.mode,
-                             .lengths = budget.length_list("budget " + suite.request.budget.name)},
+                             .lengths = budget.length_list("budget " + suite.request.budget.name),
+                             .named = measured_attentions(suite)},
                             {.out = suite.request.out / kProfileFile,
                              .device = options.devices.front(),
                              .threads = profile_threads(suite.request.out / kProfileFile, options),
                              .seconds = budget.seconds});
+  drop_other_files(plan, trained_files(suite));
   // What an earlier call did not get measured is measured anew.
   if (fs::exists(plan.out)) plan.again = !unmeasured(plan, profile::read_profile(plan.out)).empty();
   const std::vector<Profile> records = profile::run_profile(plan);
@@ -120,15 +173,6 @@ bool is_mark_of(const fs::path& done, const json& asked, const fs::path& profile
   return mark.value("profile", asked) == asked && mark.value("sha256", digest) == digest;
 }
 
-bool is_readable(const fs::path& profile) {
-  try {
-    profile::read_profile(profile);
-    return true;
-  } catch (const std::exception&) {
-    return false;
-  }
-}
-
 }  // namespace
 
 bool profile_suite(const Suite& suite, const RunnerOptions& options) {
@@ -139,8 +183,10 @@ bool profile_suite(const Suite& suite, const RunnerOptions& options) {
   // What a budget that was edited since asks for is measured beside what is there.
   const json asked = write_fields(suite.request.budget.profile);
   if (fs::exists(done) && fs::exists(out / kProfileFile) &&
-      is_mark_of(done, asked, out / kProfileFile))
-    return true;
+      is_mark_of(done, asked, out / kProfileFile)) {
+    if (!has_other_files(suite)) return true;
+    fs::remove(done);
+  }
   if (stamp_of(failed) != failed_before && fs::exists(failed)) {
     host::say("another runner's profile did not finish; the next call measures what it lacks");
     return false;

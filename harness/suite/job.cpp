@@ -23,8 +23,7 @@ void check_file(const TrainJob& job) {
   if (file_state(options).value_or(FileState::same) == FileState::same) return;
   throw Error(
       fmt::format("{} since the suite was planned: put back what it was, or call the suite again, "
-                  "which goes on "
-                  "with what its runs keep",
+                  "which goes on with what its folder keeps",
                   changed_text(options)));
 }
 

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <list>
 #include <map>
+#include <set>
 #include <thread>
 
 #include "attention_variants/base/files.h"
@@ -16,6 +17,7 @@
 #include "harness/host/runtime.h"
 #include "harness/host/signals.h"
 #include "harness/suite/cell.h"
+#include "harness/suite/changed_files.h"
 #include "harness/suite/job.h"
 #include "harness/suite/outcome.h"
 #include "harness/suite/queue.h"
@@ -47,12 +49,13 @@ struct Slot {
   bool busy = false;
 };
 
-TrainJob job_of(const Suite& suite, size_t i, const fs::path& data, const std::string& device) {
+TrainJob job_of(const Suite& suite, size_t i, const fs::path& data, const std::string& device,
+                const fs::path& kept) {
   const SuiteCell& cell = suite.cells[i];
   return {.task = cell.config.task,
           .attention = cell.config.attention.name,
           .attention_options = cell.config.attention.options,
-          .kept_file = suite.request.kept(cell.config.attention).string(),
+          .kept_file = kept.string(),
           .protocol = suite.request.protocol,
           .dtype = suite.request.dtype,
           .sets = cell.sets,
@@ -168,7 +171,7 @@ class SuiteRunner {
     if (tries_[i] == 0) host::say(label(i));
     std::error_code none;
     const auto size = fs::file_size(log, none);
-    TrainJob process = job_of(suite_, i, data(i), slots_[slot].device);
+    TrainJob process = job_of(suite_, i, data(i), slots_[slot].device, kept_now(i));
     process.sharing = options_.sharing(static_cast<int64_t>(queue_.left()));
     process.memory_limit = memory_limit_;
     process.check = options_.cell.check;
@@ -186,6 +189,15 @@ class SuiteRunner {
         .log_from = none ? 0 : size};
     slots_[slot].busy = true;
     jobs_.push_back(std::move(job));
+  }
+
+  // The file that the cell's attention is read from in place of its own, which may have changed
+  // since the suite was opened; empty = its own.
+  fs::path kept_now(size_t i) {
+    const auto changed = changed_now(suite_, suite_.cells[i].config.attention);
+    if (!changed || changed->kept.empty()) return {};  // the process says what has changed
+    if (told_.insert(changed->attention).second) host::say(changed->text());
+    return changed->kept;
   }
 
   // What is no record of ours may be one of another version's, and is kept.
@@ -289,6 +301,7 @@ class SuiteRunner {
   std::vector<Slot> slots_;
   std::map<size_t, int64_t> tries_;  // deaths in a row without a new checkpoint
   std::list<Job> jobs_;
+  std::set<std::string> told_;  // attentions whose files have changed
   int64_t memory_limit_ = 0;
   bool waiting_ = false;
 };
@@ -308,7 +321,6 @@ int64_t RunnerOptions::sharing(int64_t cells) const {
 
 int64_t run_cells(const Suite& suite, const RunnerOptions& options,
                   const std::map<std::string, fs::path>& data) {
-  for (const ChangedFile& changed : suite.request.changed) host::say(changed.text());
   return SuiteRunner(suite, options, data).run_cells();
 }
 

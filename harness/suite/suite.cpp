@@ -192,8 +192,7 @@ std::string SuiteCell::label() const {
 }
 
 std::string ChangedFile::text() const {
-  return fmt::format("{}; {} goes on with the file that its runs keep, {}", what, attention,
-                     kept.string());
+  return fmt::format("{}; {} goes on with the file as it was, {}", what, attention, kept.string());
 }
 
 fs::path SuiteRequest::kept(const AttentionSpec& attention) const {

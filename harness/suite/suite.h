@@ -16,9 +16,9 @@ namespace lra::suite {
 struct ChangedFile {
   std::string attention;       // as named
   std::string what;            // "my.py has changed"
-  std::filesystem::path kept;  // of one of the suite's runs, as it was; empty = none keeps it
+  std::filesystem::path kept;  // as it was, in the suite's folder; empty = nothing there keeps it
 
-  /// "my.py has changed; python:my.py:Softplus goes on with the file that its runs keep, ..."
+  /// "my.py has changed; python:my.py:Softplus goes on with the file as it was, ..."
   std::string text() const;
 };
 
@@ -39,7 +39,7 @@ struct SuiteRequest {
   double max_hours = 0;  // 0 = no limit
   std::vector<ChangedFile> changed;  // since the suite in `out` was made
 
-  /// The file that an attention is read from in place of its own; empty = its own.
+  /// The file that an attention was planned by in place of its own; empty = its own.
   std::filesystem::path kept(const AttentionSpec& attention) const;
 };
 

@@ -252,6 +252,7 @@ OpenedSuite open_suite(const Suite& planned, Resume resume, int64_t threads_give
     }
     // Cells of a suite whose file is lost.
     for (const SuiteCell& cell : suite.cells) checked_status(cell);
+    keep_files(suite);
     write_json(path, suite_json(suite), Links::replace);
     return {.suite = std::move(suite), .is_new = true, .made_folder = !is_there};
   }
@@ -259,6 +260,7 @@ OpenedSuite open_suite(const Suite& planned, Resume resume, int64_t threads_give
   Suite suite = join_suite(planned);
   check_threads(suite, threads_given);
   check_given_fingerprints(suite);
+  keep_files(suite);  // those of one that was made before there was a place for them
   // What is new, such as a source, stands in the file for those who join.
   if (const json merged = suite_json(suite); merged != read_json(path))
     write_json(path, merged, Links::replace);
@@ -273,6 +275,7 @@ void withdraw_suite(const OpenedSuite& opened) {
         host::FolderLock::wait(out, host::FolderLock::kName, "the plan in " + out.string());
     if (fs::exists(out / kRunsFolder) || !host::runners(out).empty()) return;
     remove_scripts(out);
+    remove_kept_files(opened.suite);
     for (const char* file : {kSuiteFile, kFingerprints}) fs::remove(out / file);
     for (const fs::path& folder : {out / kRunnersFolder, suite_data_folder(out)})
       fs::remove(folder, not_empty);

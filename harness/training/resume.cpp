@@ -51,6 +51,25 @@ std::string changed_file_text(const fs::path& file, const std::string& which) {
   return file.string() + which + (fs::is_regular_file(file, none) ? " has changed" : " is gone");
 }
 
+[[noreturn]] void throw_changed(const std::string& file) {
+  throw Error(file + " has changed since it was loaded; start again");
+}
+
+void keep_imports(const fs::path& folder, const json& options) {
+  const json imports = options.value(kImportsHash, json::object());
+  const fs::path source = text_option(options, "file");
+  if (source.extension() != ".py") return;  // Python finds it, and them, by name
+  for (const auto& [name, hash] : imports.items()) {
+    const fs::path kept = folder / kAttentionImports / name, file = imports_folder(source) / name;
+    std::error_code none;
+    if (fs::is_regular_file(kept, none) && sha256_file(kept) == hash) continue;
+    const std::string text = read_file(file);
+    if (sha256(text) != hash) throw_changed(file.string());
+    fs::create_directories(kept.parent_path());
+    write_file(kept, text, Links::replace);
+  }
+}
+
 }  // namespace
 
 fs::path begun_folder(const fs::path& run) {
@@ -89,26 +108,22 @@ void check_kept_place(const fs::path& run, const json& attention_options, bool a
   }
 }
 
-void keep_imports(const fs::path& run, const json& attention_options) {
-  const json imports = attention_options.value(kImportsHash, json::object());
-  const fs::path source = attention_options.value("file", "");
-  if (source.extension() != ".py") return;  // Python finds it, and them, by name
-  for (const auto& [name, hash] : imports.items()) {
-    const fs::path kept = run / kAttentionImports / name, file = imports_folder(source) / name;
-    std::error_code none;
-    if (fs::is_regular_file(kept, none) && sha256_file(kept) == hash) continue;
-    const std::string text = read_file(file);
-    if (sha256(text) != hash)
-      throw Error(file.string() + " has changed since it was loaded; start again");
-    fs::create_directories(kept.parent_path());
-    write_file(kept, text, Links::replace);
-  }
+void keep_attention(const fs::path& folder, const json& attention_options) {
+  keep_imports(folder, attention_options);
+  const std::string hash = text_option(attention_options, "sha256");
+  const fs::path kept = folder / kept_name(attention_options);
+  if (hash.empty() || (fs::exists(kept) && sha256_file(kept) == hash)) return;
+  const bool is_class = attention_options.contains("class") && python_host() != nullptr;
+  const std::string file = text_option(attention_options, "file"),
+                    text = is_class ? python_host()->source(attention_options) : read_file(file);
+  if (sha256(text) != hash) throw_changed(file);
+  write_file(kept, text, Links::replace);
 }
 
-fs::path kept_file(const json& attention_options, const fs::path& run) {
+fs::path kept_file(const json& attention_options, const fs::path& folder) {
   const std::string hash = text_option(attention_options, "sha256");
   if (hash.empty() || !names_path(attention_options)) return {};
-  const fs::path kept = run / kept_name(attention_options);
+  const fs::path kept = folder / kept_name(attention_options);
   std::error_code none;
   if (!may_name(attention_options, kept) || !fs::is_regular_file(kept, none)) return {};
   const bool same = sha256_file(kept) == hash && other_import(attention_options, kept).empty();

@@ -30,13 +30,14 @@ const char* kept_name(const json& attention_options);
 /// that the attention is made of.
 void check_kept_place(const std::filesystem::path& run, const json& attention_options, bool anew);
 
-/// Has a run's folder keep the modules that its attention's class imports from beside it, by the
-/// effective options. Throws where one is no more what they say.
-void keep_imports(const std::filesystem::path& run, const json& attention_options);
+/// Has a folder keep the file that an attention is made from, under its kept_name(), and the
+/// modules that a class imports from beside it, by the effective options; nothing where these name
+/// no file. Throws where one is no more what they say.
+void keep_attention(const std::filesystem::path& folder, const json& attention_options);
 
-/// The file that a run's folder keeps, where it is the one that these effective options are of,
-/// with all that it imports, and can be read in its place; else empty.
-std::filesystem::path kept_file(const json& attention_options, const std::filesystem::path& run);
+/// The file that a folder keeps, where it is the one that these effective options are of, with all
+/// that it imports, and can be read in its place; else empty.
+std::filesystem::path kept_file(const json& attention_options, const std::filesystem::path& folder);
 
 /// The options of a run's attention with the file that its folder keeps in place of the one that it
 /// was made of, which may have moved or changed since.

@@ -6,7 +6,6 @@
 
 #include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/files.h"
-#include "attention_variants/python_host.h"
 #include "harness/host/progress.h"
 #include "harness/training/resume.h"
 #include "results/records/event_file.h"
@@ -248,15 +247,7 @@ void RunFolder::begin(const json& config, const TrainState& at, const fs::path& 
 }
 
 void RunFolder::keep_file(const json& attention_options) const {
-  keep_imports(path_, attention_options);
-  const std::string hash = attention_options.value("sha256", "");
-  const fs::path kept = path_ / kept_name(attention_options);
-  if (hash.empty() || (fs::exists(kept) && sha256_file(kept) == hash)) return;
-  const bool is_class = attention_options.contains("class") && python_host() != nullptr;
-  write_file(kept,
-             is_class ? python_host()->source(attention_options)
-                      : read_file(attention_options.value("file", "")),
-             Links::replace);
+  keep_attention(path_, attention_options);
 }
 
 void RunFolder::log(const LogLine& line) {

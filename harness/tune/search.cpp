@@ -157,7 +157,7 @@ std::vector<suite::ChangedFile> changed_since(const TuneFile& held, const fs::pa
   for (const TunedCell& cell : held.cells)
     runs.push_back(
         {.config = held.recipes.value(cell.attention, json::object()), .run = out / cell.run});
-  return suite::changed_files(runs);
+  return suite::changed_files(runs, out);
 }
 
 // The points that a search holds go before those that are new.
@@ -322,6 +322,7 @@ TuneFile record_search(Search& search) {
   // Another process may have added points since.
   search = plan_search(search.request);
   TuneFile file = file_of(search);
+  suite::keep_files(search.suite);
   write_json(out / kTuneFile, make_tune_file(file), Links::replace);
   return file;
 }

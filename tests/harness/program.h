@@ -165,6 +165,16 @@ inline void prepare_tiny_listops(const std::filesystem::path& out, int64_t train
                            .max_length = 60});
 }
 
+/// Waits until `done`, for a minute at most; false where the program ended first.
+template <class Done>
+bool wait_until(const Program& program, Done done) {
+  for (int i = 0; i < 6000 && !program.ended(); ++i) {
+    if (done()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return done() && !program.ended();
+}
+
 /// Settings that make a run of seconds of it.
 inline std::vector<std::string> tiny_settings(int64_t steps = 12) {
   return {"input.length=64",      "training.steps=" + std::to_string(steps),

@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <set>
 
 #include "harness/training/run_folder.h"
 #include "lra/formats/safetensors.h"
@@ -264,6 +265,48 @@ TEST_F(PythonSuiteTest, TrainsItBesideBuiltInAttentions) {
   for (const Result& each : records.results) EXPECT_EQ(each.status, Status::ok) << each.reason;
 }
 
+// Two of one class, in a folder whose name would part a list of them.
+TEST_F(PythonSuiteTest, WhatChangesMeanwhileIsReadAsItWas) {
+  const fs::path file = scratch_.path() / "my.py", helper = scratch_.path() / "lra_beside.py";
+  write_file(helper, "GAIN = 0.5\n");
+  write_file(file, R"(import torch
+from lra_beside import GAIN
+
+
+class Gated(torch.nn.Module):
+    def __init__(self, head_dim, features=4):
+        super().__init__()
+        self.gate = torch.nn.Parameter(torch.full((head_dim,), GAIN * features))
+
+    def forward(self, q, k, v, mask):
+        return v.masked_fill(~mask[:, None, :, None], 0) * self.gate
+)");
+  const std::string first = "python:" + file.string() + ":Gated", second = first + "[features=8]";
+  const json source = sha256_file(file), imports = {{"lra_beside.py", sha256_file(helper)}};
+  Program program(suite_words("s[1]", {first, second}));
+  const fs::path begun =
+      run("s[1]") / "runs/listops" / suite::folder_name(first) / "seed0" / kLastCheckpoint;
+  ASSERT_TRUE(wait_until(program, [&] { return fs::exists(begun); }));
+  write_file(helper, "raise RuntimeError('changed')\n");
+  const ProgramResult ended = program.wait();
+  EXPECT_EQ(ended.status, 0) << ended.err;
+  const Records records = find_records({run("s[1]")});
+  ASSERT_EQ(records.results.size(), 2u);
+  ASSERT_EQ(records.profiles.size(), 2u);
+  std::set<std::string> trained, measured;
+  const auto expect_as_it_was = [&](const auto& record) {
+    EXPECT_EQ(record.status, Status::ok) << record.reason;
+    EXPECT_EQ(record.attention.options["file"], file.string());
+    EXPECT_EQ(record.attention.options["sha256"], source);
+    EXPECT_EQ(record.attention.options["imports_sha256"], imports);
+    return record.attention.label;
+  };
+  for (const Result& one : records.results) trained.insert(expect_as_it_was(one));
+  for (const Profile& one : records.profiles) measured.insert(expect_as_it_was(one));
+  EXPECT_EQ(trained, (std::set{first, second}));
+  EXPECT_EQ(measured, (std::set{first, second}));
+}
+
 class SlowPythonSuiteTest : public PythonSuiteTest {};
 
 TEST_F(SlowPythonSuiteTest, KilledThreeTimesEndsAsOneThatWasNot) {
@@ -301,6 +344,21 @@ TEST_F(PythonTest, IsMeasuredBesideBuiltInAttentions) {
   const Records records = find_records({out});
   ASSERT_EQ(records.profiles.size(), 2u);
   for (const Profile& cell : records.profiles) EXPECT_EQ(cell.status, Status::ok) << cell.reason;
+}
+
+// Each pass is a process that reads the file anew.
+TEST_F(PythonTest, PassesAreOfOneFile) {
+  const fs::path file = scratch_.path() / "mine.py", out = run("p.jsonl");
+  fs::copy_file(kTests / "examples" / "python" / "linear.py", file);
+  Program program({"profile", "--attentions", "python:" + file.string() + ":LinearAttention",
+                   "--lengths", "64", "--scope", "core", "--mode", "training", "--passes", "50",
+                   "--seconds", "0.05", "--threads", "1", "--out", out.string()});
+  ASSERT_TRUE(wait_until(program, [&] { return fs::exists(out); }));
+  std::ofstream(file, std::ios::app) << "# changed\n";
+  const ProgramResult ended = program.wait();
+  EXPECT_EQ(ended.status, 1);
+  EXPECT_NE(ended.err.find("measured of its file as it was before it changed"), std::string::npos)
+      << ended.err;
 }
 
 TEST_F(PythonTest, AnotherTorchIsRefusedByBothVersions) {

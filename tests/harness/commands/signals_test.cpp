@@ -12,16 +12,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Waits until `done`, for a minute at most; false where the program ended first.
-template <class Done>
-bool wait_until(const Program& program, Done done) {
-  for (int i = 0; i < 6000 && !program.ended(); ++i) {
-    if (done()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  return done() && !program.ended();
-}
-
 bool ends_within(const Program& program, int seconds) {
   for (int i = 0; i < 100 * seconds && !program.ended(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

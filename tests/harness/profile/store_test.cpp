@@ -62,6 +62,20 @@ TEST_F(ProfileStoreTest, WhatIsToBeMeasuredAnewStandsUntilItIs) {
   }
 }
 
+TEST_F(ProfileStoreTest, WhatIsRemovedLeavesTheOthersAsTheyWere) {
+  json more = record(64, 1);
+  more["later"] = {{"a", 1}};
+  write({record(128, 1), more, record(128, 2)});
+  const auto of = [](int64_t length) {
+    return [length](const Profile& one) { return one.length == length; };
+  };
+  EXPECT_EQ(remove_records(file_, of(256)), 0u);
+  EXPECT_EQ(remove_records(file_, of(128)), 2u);
+  EXPECT_EQ(read_file(file_), more.dump() + "\n");
+  EXPECT_EQ(remove_records(file_, of(64)), 1u);
+  EXPECT_FALSE(std::filesystem::exists(file_)) << "an empty one is no profile";
+}
+
 // Those of another version of the program may say more.
 TEST_F(ProfileStoreTest, LinesThatDoNotChangeStayAsTheyWere) {
   json more = record(64, 1);

@@ -151,6 +151,33 @@ TEST(KeptSource, MayLieInAFolderWithBracketsInItsName) {
   EXPECT_TRUE(kept_file(module, run).empty());
 }
 
+TEST(KeptSource, IsWhatWasLoaded) {
+  const Scratch scratch;
+  const fs::path folder = scratch.path() / "kept", own = scratch.path() / "my.py",
+                 helper = scratch.path() / "helper.py";
+  fs::create_directories(folder);
+  for (const fs::path& file : {own, helper}) write_file(file, "as it was");
+  const json options = {{"file", own.string()},
+                        {"class", "A"},
+                        {"sha256", sha256_file(own)},
+                        {kImportsHash, {{"helper.py", sha256_file(helper)}}}};
+  for (const fs::path& file : {helper, own}) {
+    write_file(file, "changed");
+    try {
+      keep_attention(folder, options);
+      ADD_FAILURE() << file;
+    } catch (const Error& error) {
+      EXPECT_EQ(std::string(error.what()),
+                file.string() + " has changed since it was loaded; start again");
+    }
+    write_file(file, "as it was");
+  }
+  keep_attention(folder, options);
+  EXPECT_EQ(kept_file(options, folder), folder / kAttentionSource);
+  for (const fs::path& file : {own, helper}) fs::remove(file);
+  keep_attention(folder, options);  // it is there
+}
+
 TEST(KeptSource, IsOfWhatItImportsToo) {
   const Scratch scratch;
   const fs::path run = scratch.path() / "run", own = scratch.path() / "my.py",
