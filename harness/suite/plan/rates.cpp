@@ -7,6 +7,7 @@
 
 #include "attention_variants/base/files.h"
 #include "harness/host/runtime.h"
+#include "harness/profile/cell.h"
 #include "harness/suite/cell.h"
 #include "harness/suite/status.h"
 #include "harness/suite/suite_data.h"
@@ -105,8 +106,20 @@ std::optional<Rates> from_metrics(const SuiteCell& cell, const RateRecords& from
   return std::nullopt;
 }
 
-bool same_model(const Profile& profile, const Config& config) {
+// The protocol that a record names: the suite's own may be a file, which must not have changed
+// since.
+std::optional<Protocol> protocol_of(const Profile& profile, const RateRecords& from) {
+  if (profile.protocol != from.protocol.name) return load_protocol(profile.protocol);
+  const bool is_file = from.suite.request.protocol != from.protocol.name;
+  if (is_file && profile.protocol_sha256 != profile::protocol_sha256(from.protocol, profile.task))
+    return std::nullopt;
+  return from.protocol;
+}
+
+bool same_model(const Profile& profile, const Config& config, const RateRecords& from) {
   try {
+    const std::optional<Protocol> protocol = protocol_of(profile, from);
+    if (!protocol) return false;
     std::vector<std::string> sets = {fmt::format("input.length={}", profile.length),
                                      fmt::format("model.heads={}", profile.heads),
                                      fmt::format("model.head_dim={}", profile.head_dim)};
@@ -117,8 +130,7 @@ bool same_model(const Profile& profile, const Config& config) {
     for (const auto& [key, value] : profile.attention.options.items()) {
       if (!defaults.contains(key) || defaults[key] != value) attention.options[key] = value;
     }
-    const Config of = make_config(load_protocol(profile.protocol), profile.task, attention, sets, 0,
-                                  profile.dtype);
+    const Config of = make_config(*protocol, profile.task, attention, sets, 0, profile.dtype);
     return of.settings.kernels == config.settings.kernels &&
            of.settings.training.objective == config.settings.training.objective &&
            write_fields(of.settings.model) == write_fields(config.settings.model);
@@ -141,7 +153,9 @@ int64_t dev_count(const TaskData& data) {
 }  // namespace
 
 RateRecords::RateRecords(const Suite& of, const std::vector<fs::path>& paths)
-    : suite(of), here(host::machine_of(host::parse_device(of.request.device))) {
+    : suite(of),
+      protocol(load_protocol(of.request.protocol)),
+      here(host::machine_of(host::parse_device(of.request.device))) {
   for (const TaskData& task_data : suite_data(suite)) data[task_data.task] = task_data;
   const auto existing = [](std::vector<fs::path> all) {
     std::erase_if(all, [](const fs::path& path) { return !fs::exists(path); });
@@ -181,7 +195,7 @@ std::optional<Rates> rates_from_profiles(const SuiteCell& cell, const RateRecord
                       profile.threads.value_or(0) == from.suite.request.threads &&
                       profile.attention.name == config.attention.name &&
                       profile.attention.options == config.attention_options &&
-                      same_machine(profile.machine, from.here) && same_model(profile, config);
+                      same_machine(profile.machine, from.here) && same_model(profile, config, from);
     if (!same) continue;
     Rates rates{.from = profile.path, .status = profile.status};
     if (fs::path(profile.path).filename() == kProbeFile) rates.from = "a probe";

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "harness/suite/suite.h"
+#include "lra/config/protocol.h"
 #include "results/records/profile.h"
 #include "results/store/store.h"
 
@@ -28,6 +29,7 @@ struct RateRecords {
   RateRecords(const Suite& suite, const std::vector<std::filesystem::path>& others);
 
   const Suite& suite;
+  const Protocol protocol;               // the suite's
   Machine here;                          // records of other machines are passed over
   std::map<std::string, TaskData> data;  // by task
   Records own, others;

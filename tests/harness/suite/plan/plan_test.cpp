@@ -175,6 +175,22 @@ TEST_F(SuitePlanTest, AProbeIsFoundAgainByItsRecordsOptions) {
   }
 }
 
+// As that which `lra tune` writes; a record has the protocol's name, not its file's.
+TEST_F(SuitePlanTest, AProbeIsFoundAgainUnderAProtocolFromAFile) {
+  const fs::path file = scratch_.path() / "mine.json";
+  json mine = json::parse(run_program({"protocol", "show", "lra-strict"}).out);
+  mine["name"] = "mine";
+  write_json(file, mine);
+  const auto planned = [&](const std::vector<std::string>& more) {
+    return plan("s", with({"--protocol", file.string()}, more));
+  };
+  EXPECT_EQ(planned({"--probe"})["unknown"], 0);
+  EXPECT_EQ(planned({})["cells"][0]["from"], "a probe");
+  mine["tasks"]["listops"]["model"]["feed_forward"] = 96;
+  write_json(file, mine, Links::replace);
+  EXPECT_EQ(planned({})["unknown"], 2) << "measured of what the file no longer says";
+}
+
 TEST_F(SuitePlanTest, MaxHoursCutsEveryCellByTheSamePart) {
   ASSERT_EQ(run_program(with(words("s"), {"--only", "0-1"})).status, 0);
   const std::vector<std::string> from = {"--records", (out("s") / "runs").string(), "--set",
