@@ -58,7 +58,8 @@ void write_pages(const Records& records, const fs::path& out,
 
 }  // namespace
 
-void write_report(const Records& records, const fs::path& out) {
+void write_report(Records records, const fs::path& out) {
+  name_files_alike(records);
   make_folder("--out", out);
   const host::FolderLock lock = host::FolderLock(out, ".lock").removed_at_end();
   const auto files = make_report(records);

@@ -32,8 +32,7 @@ const Same kSame[] = {
     {"tasks", [](const Result& r) { return r.task; }},
     {"protocols", [](const Result& r) { return r.protocol; }},
     {"regimes", [](const Result& r) { return r.regime; }},
-    {"kinds of data",
-     [](const Result& r) { return r.data.synthetic ? "synthetic stand-in" : "real"; }},
+    {"kinds of data", [](const Result& r) { return r.data.kind_or_real(); }},
     {"data", [](const Result& r) { return r.data.fingerprint; }},
     {"number types", [](const Result& r) { return r.dtype(); }},
 };

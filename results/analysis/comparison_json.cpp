@@ -33,6 +33,8 @@ json comparison_json(const RunComparison& c) {
                 {"a", side_json(c.a)},
                 {"b", side_json(c.b)},
                 {"difference", c.difference}};
+  if (const std::string variant = any.data.variant(); !variant.empty())
+    value["data_variant"] = variant;
   if (!c.metric.empty()) value["metric"] = c.metric;
   const auto interval = [](const stats::Interval& ci) { return json::array({ci.low, ci.high}); };
   if (c.bootstrap) value["bootstrap_ci95"] = interval(*c.bootstrap);

@@ -1,11 +1,12 @@
 #include "results/analysis/profile_cells.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "attention_variants/base/text.h"
+#include "results/analysis/attention_names.h"
 #include "results/records/json_line.h"
 
 namespace lra {
@@ -51,17 +52,17 @@ std::string setting_text(const Profile& p, const SetupGroup& same) {
 ProfileGroup group_of(const std::vector<const Profile*>& cells) {
   ProfileGroup group{.front = cells.front()};
   // A label that was measured with several sets of options is several rows.
-  std::map<std::string, std::vector<const json*>> options;
+  std::map<std::pair<std::string, std::string>, std::vector<const json*>> options;  // and package
   for (const Profile* p : cells) {
-    auto& known = options[p->attention.label + p->package];
+    auto& known = options[{p->attention.label, p->package}];
     const auto same = [p](const json* other) { return *other == p->attention.options; };
     if (std::ranges::none_of(known, same)) known.push_back(&p->attention.options);
   }
   for (const Profile* p : cells) {
-    const auto& known = options[p->attention.label + p->package];
+    const auto& known = options.at({p->attention.label, p->package});
     std::string name = p->attention.label;
     if (!p->package.empty()) name += " (" + p->package + ")";
-    if (known.size() > 1) name.append(" ").append(json_line(p->attention.options));
+    name = name_with(name, differing_options(p->attention.options, known));
     const Profile*& place = group.rows[name][p->length];
     group.repeated |= place != nullptr;
     place = p;  // the later line stands: a resumed profile appends

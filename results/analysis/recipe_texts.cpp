@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "attention_variants/base/files.h"
 #include "attention_variants/base/text.h"
 #include "results/analysis/identities.h"
 #include "results/analysis/recipes.h"
@@ -85,59 +84,6 @@ std::string pretraining_note(const RecipeGroup& group) {
       stats::quantile(seconds, 0.5));
 }
 
-// As it stands in the name of a row; of hashes the beginning, as of data.
-std::string option_text(const std::string& key, const json& value) {
-  constexpr size_t kDigits = 8;
-  if (!key.ends_with("sha256")) return json_line(value);
-  return (value.is_string() ? value.get<std::string>() : sha256(json_line(value)))
-      .substr(0, kDigits);
-}
-
-constexpr const char* kFileOption = "file";
-
-// The hash of the file that an attention is made from, and the file as it was named; "" where it is
-// made from none.
-std::pair<std::string, std::string> source_of(const AttentionRecord& attention) {
-  const auto text = [&](const char* key) {
-    const auto it = attention.options.find(key);
-    return it != attention.options.end() && it->is_string() ? it->get<std::string>() : "";
-  };
-  return {text("sha256"), text(kFileOption)};
-}
-
-// The shortest name of each file, by its hash: one that was named as a.py, ./a.py and /b/a.py is
-// one.
-std::map<std::string, std::string> files_by_source(const std::vector<const Result*>& results) {
-  std::map<std::string, std::string> files;
-  for (const Result* r : results) {
-    const auto [hash, file] = source_of(r->attention);
-    if (hash.empty() || file.empty()) continue;
-    std::string& known = files.try_emplace(hash, file).first->second;
-    if (std::pair(file.size(), file) < std::pair(known.size(), known)) known = file;
-  }
-  return files;
-}
-
-AttentionRecord with_file(AttentionRecord attention,
-                          const std::map<std::string, std::string>& files) {
-  const auto [hash, file] = source_of(attention);
-  const auto known = files.find(hash);
-  if (known == files.end() || file.empty()) return attention;
-  attention.options[kFileOption] = known->second;
-  if (const size_t at = attention.label.find(file); at != std::string::npos)
-    attention.label.replace(at, file.size(), known->second);
-  return attention;
-}
-
-// The hashes of what it is made from, "" where that is the program.
-std::string source_hashes(const AttentionRecord& attention) {
-  std::string hashes;
-  for (const auto& [key, value] : attention.options.items()) {
-    if (key.ends_with("sha256")) hashes += key + json_line(value);
-  }
-  return hashes;
-}
-
 // What the protocol gives the attention by itself, where others of its label and task were given
 // another: the protocol has changed since.
 void add_own_settings(const Result* result, const std::vector<const Result*>& of_label,
@@ -155,6 +101,30 @@ void add_own_settings(const Result* result, const std::vector<const Result*>& of
 
 }  // namespace
 
+std::string other_data_text(const RecipeGroup& group) {
+  std::vector<std::string> kinds;
+  if (!group.synthetic.empty()) {
+    kinds.emplace_back("synthetic data");
+    if (group.synthetic.size() < group.fingerprints.size())
+      kinds.back() += fmt::format(" of {}", fmt::join(group.synthetic, " and "));
+  }
+  for (const auto& [task, variant] : group.variants)
+    kinds.push_back(fmt::format("{} of {}", task, variant));
+  return fmt::format("{}", fmt::join(kinds, ", "));
+}
+
+std::string other_data_text(const RecipeGroup& group, const std::vector<std::string>& tasks) {
+  std::vector<std::string> kinds;
+  const auto is_synthetic = [&group](const std::string& task) {
+    return group.synthetic.contains(task);
+  };
+  if (std::ranges::all_of(tasks, is_synthetic)) kinds.emplace_back("synthetic data");
+  for (const std::string& task : tasks) {
+    if (group.variants.contains(task)) kinds.push_back(group.variants.at(task));
+  }
+  return fmt::format("{}", fmt::join(kinds, ", "));
+}
+
 std::string recipe_title(const RecipeGroup& group) {
   std::string text = group.number > 0 ? fmt::format("recipe {}: ", group.number) : "";
   text += "protocol " + group.protocol;
@@ -167,13 +137,8 @@ std::string recipe_title(const RecipeGroup& group) {
   if (const std::string stage = stage_of(group); !stage.empty()) text += ", " + stage;
   if (const std::string reading = reading_of(group); !reading.empty()) text += ", " + reading;
   if (!group.dtype.empty()) text += ", " + group.dtype;
-  if (!group.synthetic.empty()) {
-    text += ", synthetic data";
-    if (group.synthetic.size() < group.fingerprints.size())
-      text += fmt::format(" of {}", fmt::join(group.synthetic, " and "));
-  }
-  for (const auto& [task, variant] : group.variants)
-    text += fmt::format(", {} of {}", task, variant);
+  const std::string data = other_data_text(group);
+  if (!data.empty()) text += ", " + data;
   return text;
 }
 
@@ -223,10 +188,8 @@ std::string recipe_text(const RecipeGroup& group, const std::vector<std::string>
   if (const std::string stage = stage_of(group); !stage.empty()) text += ", " + stage;
   if (const std::string reading = reading_of(group); !reading.empty()) text += ", " + reading;
   if (!group.dtype.empty()) text += ", " + group.dtype;
-  const auto is_synthetic = [&group](const std::string& task) {
-    return group.synthetic.contains(task);
-  };
-  if (std::ranges::all_of(tasks, is_synthetic)) text += ", synthetic data";
+  const std::string data = other_data_text(group, tasks);
+  if (!data.empty()) text += ", " + data;
   std::vector<std::string> prints;
   for (const std::string& task : tasks) {
     const std::string& print = group.fingerprints.at(task);
@@ -235,12 +198,21 @@ std::string recipe_text(const RecipeGroup& group, const std::vector<std::string>
   return text + fmt::format(", data {}", fmt::join(prints, ", "));
 }
 
+FileNames file_names(std::span<const Result* const> results) {
+  std::vector<const AttentionRecord*> attentions;
+  for (const Result* r : results) attentions.push_back(&r->attention);
+  return shortest_names(attentions);
+}
+
 std::map<const Result*, std::string> row_names(const RecipeGroup& group) {
-  const std::map<std::string, std::string> files = files_by_source(group.results);
+  return row_names(group, file_names(group.results));
+}
+
+std::map<const Result*, std::string> row_names(const RecipeGroup& group, const FileNames& files) {
   std::map<const Result*, AttentionRecord> attentions;
   std::map<const Result*, DottedSettings> own_settings;
   for (const Result* r : group.results) {
-    attentions[r] = with_file(r->attention, files);
+    attentions[r] = with_file_name(r->attention, files);
     own_settings[r] = variant_settings_of(*r, group.budget);
   }
   // By label and task.
@@ -263,19 +235,13 @@ std::map<const Result*, std::string> row_names(const RecipeGroup& group) {
     };
     const bool apart =
         sources[label].size() > 1 || std::any_of(members.begin(), members.end(), several);
+    std::vector<const json*> all_options;
+    for (const Result* r : members) all_options.push_back(&attentions.at(r).options);
     for (const Result* r : members) {
       std::vector<std::string> extra;
-      for (const auto& [key, value] : attentions.at(r).options.items()) {
-        const auto same = [&, &key = key, &value = value](const Result* other) {
-          const json& theirs = attentions.at(other).options;
-          const auto it = theirs.find(key);
-          return it != theirs.end() && *it == value;
-        };
-        if (apart && !std::all_of(members.begin(), members.end(), same))
-          extra.push_back(fmt::format("{}={}", key, option_text(key, value)));
-      }
+      if (apart) extra = differing_options(attentions.at(r).options, all_options);
       add_own_settings(r, members, own_settings, extra);
-      names[r] = extra.empty() ? label : fmt::format("{} {{{}}}", label, fmt::join(extra, ", "));
+      names[r] = name_with(label, extra);
     }
   }
   return names;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "results/analysis/attention_names.h"
 #include "results/records/result.h"
 
 namespace lra {
@@ -61,6 +62,12 @@ std::vector<RecipeGroup> group_by_recipe(std::span<const Result> results);
 /// recipe_notes() names. "recipe 2: protocol ..." where there are several groups.
 std::string recipe_title(const RecipeGroup& group);
 
+/// Which data are not those that published numbers are of: "synthetic data of text, image of
+/// CIFAR-10 (JPEG)", as recipe_title() has it; of these tasks alone "synthetic data" where all are
+/// of such, and "CIFAR-10 (JPEG)". "" where there are none.
+std::string other_data_text(const RecipeGroup& group);
+std::string other_data_text(const RecipeGroup& group, const std::vector<std::string>& tasks);
+
 /// What is behind recipe_title(), a line each: why regimes stand apart, where the title names one;
 /// the settings, "overridden: training.steps=10"; the data.
 std::vector<std::string> recipe_notes(const RecipeGroup& group,
@@ -70,12 +77,16 @@ std::vector<std::string> recipe_notes(const RecipeGroup& group,
 std::string metric_note(const std::string& metric);
 
 /// "protocol lra-strict (overridden: training.steps=10), float32, data listops 1a2b3c4d"; tasks in
-/// the given order.
+/// the given order, and before their data other_data_text() of them.
 std::string recipe_text(const RecipeGroup& group, const std::vector<std::string>& tasks);
 
 /// The row name of each result: its label, and where one label ran one task with different options
 /// or different values that the protocol gives it by itself, or any tasks with other files, what
-/// differs.
+/// differs. `files`: the names of files where not all of them are of this group.
 std::map<const Result*, std::string> row_names(const RecipeGroup& group);
+std::map<const Result*, std::string> row_names(const RecipeGroup& group, const FileNames& files);
+
+/// The shortest_names() of the attentions of results.
+FileNames file_names(std::span<const Result* const> results);
 
 }  // namespace lra

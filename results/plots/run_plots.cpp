@@ -153,7 +153,8 @@ std::vector<Plot> curve_plots(std::span<const Result> results,
              .powers = false,
              .series = std::move(series),
              .width = kHalfWidth,
-             .height = kHalfHeight});
+             .height = kHalfHeight,
+             .data = other_data_text(group, {task})});
       };
       add("dev-accuracy", "dev accuracy, %", LogSplit::dev, percent,
           reference_of(group, task, references));
@@ -178,7 +179,8 @@ std::vector<Plot> run_plots(const Result& result, const std::string& name) {
               .powers = false,
               .width = 560,
               .height = 340,
-              .pdf = false};
+              .pdf = false,
+              .data = result.data.kind()};
     for (const LogSplit split : all_values<LogSplit>()) {
       std::vector<PlotPoint> points = curve(*result.log, split, value);
       if (!points.empty())

@@ -107,7 +107,8 @@ Plot score_plot(const std::string& name, const ScoreGroup& group, const Circles&
             .x_range = padded(speeds.low, speeds.high, log),
             .width = kScoreWidth,
             .height = kScoreHeight,
-            .y_range = padded(percents.low, percents.high, /*log=*/false)};
+            .y_range = padded(percents.low, percents.high, /*log=*/false),
+            .data = other_data_text(group.recipe)};
   for (const auto& [row, score] : circles)
     plot.series.push_back({.name = (score.noisy ? "~" : "") + score.learned.named(row),
                            .points = {{score.speed, score.accuracy.value, score.accuracy.ci95.low,

@@ -145,6 +145,7 @@ std::vector<Plot> tradeoff_plots(std::span<const Result> results) {
         for (std::string& line : wrapped(machine, kTitleLetters)) lines.push_back(std::move(line));
         plots.push_back(tradeoff_plot(fmt::format("tradeoff-{}-{}", count, name), title,
                                       std::move(lines), rows));
+        plots.back().data = other_data_text(group, {task});
       };
       add("time", "time of a training step, ms", times);
       add("memory", "peak memory of training, MiB", costs.memories[key]);

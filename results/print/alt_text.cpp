@@ -32,6 +32,7 @@ std::string bars_text(const Plot& plot, size_t most) {
 std::string alt_text(const Plot& plot) {
   constexpr size_t kMostSeries = 24;
   std::string text = plot.title.empty() ? plot.y_title : plot.title.front();
+  if (!plot.data.empty()) text += ", " + plot.data;
   if (!plot.rows.empty())
     return fmt::format("{}. Across: {}.{}", text, plot.x_title, bars_text(plot, kMostSeries));
   text += fmt::format(". Across: {}; up: {}.", plot.x_title, plot.y_title);

@@ -52,6 +52,7 @@ struct Plot {
   bool pdf = true;                 // beside the SVG
   std::optional<PlotRange> y_range = {};
   std::vector<std::string> rows = {};  // of bars, from the top: what stands above each
+  std::string data = {};               // of runs: how they are not the public ones, for alt_text()
 };
 
 /// Gives the series of one attention one look in all of these plots; parts of bars, which are of

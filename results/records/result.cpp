@@ -223,6 +223,11 @@ std::string DataRecord::variant() const {
 
 std::string DataRecord::kind() const { return synthetic ? "synthetic stand-in data" : variant(); }
 
+std::string DataRecord::kind_or_real() const {
+  const std::string other = kind();
+  return other.empty() ? "real" : other;
+}
+
 std::string Result::ending() const {
   return status == Status::ok && !test ? kNotTested : to_string(status);
 }

@@ -102,6 +102,8 @@ struct DataRecord {
   std::string variant() const;
   /// "synthetic stand-in data", or variant(): what is said wherever a number of them is shown.
   std::string kind() const;
+  /// The same, and "real" of all other data: for lists of what data are.
+  std::string kind_or_real() const;
 };
 
 /// The budget of the suite that a run is a cell of.

@@ -45,6 +45,12 @@ std::string all_tables(const std::vector<Table>& tables) {
   return html;
 }
 
+// "image, CIFAR-10 (JPEG)"
+std::string task_text(const Result& r) {
+  const std::string kind = r.data.kind();
+  return kind.empty() ? r.task : r.task + ", " + kind;
+}
+
 std::string runs_html(const Records& records, const std::vector<std::string>& names) {
   std::string html =
       "<div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">run</th>"
@@ -59,8 +65,8 @@ std::string runs_html(const Records& records, const std::vector<std::string>& na
         "href=\"{8}\">{0}</a></th><td>{1}</td><td>{2}</td><td>{3}</td>"
         "<td class=\"n\">{4}</td><td>{5}</td><td class=\"n\">{6}</td><td "
         "class=\"n\">{7}</td></tr>\n",
-        names[i], html_text(r.task), html_text(r.attention.label), html_text(r.protocol), r.seed,
-        to_string(r.status), r.test ? fmt::format("{:.2f}", 100 * r.test->accuracy) : "–",
+        names[i], html_text(task_text(r)), html_text(r.attention.label), html_text(r.protocol),
+        r.seed, to_string(r.status), r.test ? fmt::format("{:.2f}", 100 * r.test->accuracy) : "–",
         r.training.steps_per_second ? short_number(*r.training.steps_per_second) : "–",
         run_file(names[i]));
   }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "attention_variants/base/text.h"
+#include "results/analysis/attention_names.h"
 #include "results/plots/plots.h"
 #include "results/print/terminal.h"
 #include "results/records/file_names.h"
@@ -97,6 +98,20 @@ std::string markdown_report(const Records& records, const ReportTables& tables,
 
 }  // namespace
 
+void name_files_alike(Records& records) {
+  std::vector<const AttentionRecord*> of_runs, of_others;
+  std::vector<AttentionRecord*> others;
+  for (const Result& r : records.results) of_runs.push_back(&r.attention);
+  for (Profile& p : records.profiles) others.push_back(&p.attention);
+  for (Fidelity& f : records.fidelity) others.push_back(&f.attention);
+  for (Where& w : records.where) others.push_back(&w.attention);
+  of_others.assign(others.begin(), others.end());
+  FileNames files = shortest_names(of_runs);
+  files.merge(shortest_names(of_others));
+  for (AttentionRecord* attention : others)
+    *attention = with_file_name(std::move(*attention), files);
+}
+
 std::string counts_text(const Records& records) {
   const size_t where = records.where.size();
   return fmt::format("{}, {}, {}{}.", count_text(records.results.size(), "run"),
@@ -111,7 +126,7 @@ std::vector<Table> provenance_tables(const Records& records) {
   std::set<std::string> notes;
   for (const Result& r : records.results) {
     if (!r.data.fingerprint.empty())
-      data.insert({r.task, r.data.synthetic ? "synthetic stand-in" : "real", r.data.source,
+      data.insert({r.task, r.data.kind_or_real(), r.data.source,
                    r.data.split.empty() ? "–" : r.data.split, r.data.fingerprint});
     for (const std::string& note : r.data.notes) notes.insert(r.task + ": " + note);
   }

@@ -12,6 +12,11 @@
 
 namespace lra {
 
+/// Names the files that attentions are made from in cells of profiles, steps and fidelity as the
+/// accuracy tables name them: by hash, with the shortest name that a run gave it, or where no run
+/// has it, one of those.
+void name_files_alike(Records& records);
+
 /// The tables of a report, a section each.
 struct ReportTables {
   Table summary;

@@ -98,7 +98,11 @@ Table result_table(const Result& r) {
         "WARNING: never left the majority class: dev's 95 % interval did not stay above "
         "its most frequent label, or those of its samples ({:.2f} %)",
         100 * *r.data.dev_baseline()));
-  if (r.data.synthetic) table.notes.push_back("WARNING: synthetic stand-in data");
+  if (r.data.synthetic) {
+    table.notes.push_back("WARNING: synthetic stand-in data");
+  } else if (const std::string kind = r.data.kind(); !kind.empty()) {
+    table.notes.push_back(fmt::format("data: {}, not the data of published numbers", kind));
+  }
   for (const std::string& text : r.data.unlike)
     table.notes.push_back("data unlike the public: " + text);
   return table;
@@ -245,7 +249,7 @@ std::string run_page(const Result& r, const std::string& name,
   body += to_html(configuration);
 
   rows = {{"data", r.data.source},
-          {"kind of data", r.data.synthetic ? "synthetic stand-in" : "real"},
+          {"kind of data", r.data.kind_or_real()},
           {"data fingerprint", r.data.fingerprint},
           {"machine", machine_setting_text(r)}};
   flatten(r.data.options, "data", rows);

@@ -108,7 +108,8 @@ constexpr const char* kRunColumns[] = {"task",
                                        "measured_from",
                                        "recipe",
                                        "row",
-                                       "never_left_majority"};
+                                       "never_left_majority",
+                                       "data_variant"};
 
 Table long_table(const char* title, std::span<const char* const> columns) {
   Table table{.title = title, .columns = {}, .rows = {}, .notes = {}};
@@ -291,7 +292,8 @@ Table results_long(std::span<const Result> results) {
                  recipes[&r], rows[&r],
                  r.left_majority_at        ? "false"
                  : r.never_left_majority() ? "true"
-                                           : ""});
+                                           : "",
+                 r.data.variant()});
     table.rows.push_back(std::move(row));
   }
   return table;

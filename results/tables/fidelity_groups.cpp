@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "attention_variants/base/text.h"
-#include "results/records/json_line.h"
+#include "results/analysis/attention_names.h"
 #include "results/records/result.h"
 #include "results/records/setup_groups.h"
 
@@ -38,22 +38,20 @@ FidelitySetting setting_of(const Fidelity& f) {
 
 // Labels that were measured with several sets of options or number types are several rows.
 void add_rows(FidelityGroup& group) {
-  std::map<std::string, std::set<std::string>> dtypes, options;
   // The budget is among the effective options, and is no difference.
-  const auto options_text = [](const Fidelity& f) {
-    json rest = f.attention.options;
-    rest.erase(f.budget);
-    return json_line(rest);
-  };
+  std::map<const Fidelity*, json> rest;
+  std::map<std::string, std::vector<const json*>> options;
   std::set<std::string> all_types, budgets;
   for (const Fidelity* f : group.cells) {
     all_types.insert(f->dtype);
-    options[f->attention.label].insert(options_text(*f));
+    json& own = rest[f] = f->attention.options;
+    own.erase(f->budget);
+    options[f->attention.label].push_back(&own);
     if (!f->budget.empty()) budgets.insert(f->budget);
   }
   for (const Fidelity* f : group.cells) {
-    std::string name = f->attention.label;
-    if (options[f->attention.label].size() > 1) name += fmt::format(" {}", options_text(*f));
+    std::string name = name_with(f->attention.label,
+                                 differing_options(rest.at(f), options.at(f->attention.label)));
     if (all_types.size() > 1) name += fmt::format(", {}", f->dtype);
     FidelityRow& row = group.rows[name];
     if (f->budget.empty()) {

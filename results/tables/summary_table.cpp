@@ -19,6 +19,25 @@ namespace {
 
 constexpr size_t kMostRecipes = 4;
 
+// The rows of the tables: a file is one by all of its names, and two of one name are two.
+size_t attention_count(const std::vector<RecipeGroup>& groups) {
+  std::vector<const Result*> all;
+  for (const RecipeGroup& group : groups)
+    all.insert(all.end(), group.results.begin(), group.results.end());
+  const FileNames files = file_names(all);
+  std::map<std::string, std::set<std::string>> sources;  // by row
+  for (const RecipeGroup& group : groups) {
+    for (const auto& [r, name] : row_names(group, files)) {
+      std::set<std::string>& of_row = sources[name];
+      if (std::string hashes = source_hashes(r->attention); !hashes.empty())
+        of_row.insert(std::move(hashes));
+    }
+  }
+  size_t count = 0;
+  for (const auto& [name, of_row] : sources) count += std::max<size_t>(of_row.size(), 1);
+  return count;
+}
+
 class Summary {
  public:
   explicit Summary(Table& table) : table_(table) {}
@@ -27,16 +46,13 @@ class Summary {
     if (!text.empty()) table_.rows.push_back({what, text});
   }
 
-  void add_records(const Records& records) {
-    std::set<std::string> attentions, tasks;
-    for (const Result& r : records.results) {
-      attentions.insert(r.attention.label);
-      tasks.insert(r.task);
-    }
+  void add_records(const Records& records, const std::vector<RecipeGroup>& groups) {
+    std::set<std::string> tasks;
+    for (const Result& r : records.results) tasks.insert(r.task);
     std::vector<std::string> parts;
     if (!records.results.empty())
       parts.push_back(fmt::format("{}: {}, {}", count_text(records.results.size(), "run"),
-                                  count_text(attentions.size(), "attention"),
+                                  count_text(attention_count(groups), "attention"),
                                   count_text(tasks.size(), "task")));
     if (!records.profiles.empty())
       parts.push_back(count_text(records.profiles.size(), "profile cell"));
@@ -172,8 +188,8 @@ Table summary_table(const Records& records) {
   Table table{
       .title = "", .columns = {{"", Align::kLeft}, {"", Align::kLeft}}, .rows = {}, .notes = {}};
   Summary summary(table);
-  summary.add_records(records);
   const std::vector<RecipeGroup> groups = group_by_recipe(records.results);
+  summary.add_records(records, groups);
   const std::vector<ScoreGroup> scores = score_groups(records.results);
   summary.add_regimes(groups);
   for (const RecipeGroup& group : groups) {

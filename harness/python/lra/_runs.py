@@ -23,7 +23,7 @@ _WORDS = {"": None, "true": True, "false": False}
 _TEXTS = frozenset(
     """attention options protocol protocol_sha256 own_settings_sha256 settings_sha256 overridden
     regime settings sets pretrained metric dtype device kernels machine processor_model status reason data
-    data_source source fingerprint contract contract_failures package task scope mode batch_policy
+    data_source data_variant source fingerprint contract contract_failures package task scope mode batch_policy
     memory_unit time_unit noisy budget measure kind op part pass path row""".split()
 )
 

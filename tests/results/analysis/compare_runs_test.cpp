@@ -189,9 +189,11 @@ TEST(CompareRuns, RefusesWhatIsNotComparable) {
             "cannot compare runs of different tasks: listops" + in_a + "text" + in_b);
   EXPECT_EQ(against([](Result& r) { r.protocol = "tay2020"; }),
             "cannot compare runs of different protocols: lra-strict" + in_a + "tay2020" + in_b);
-  EXPECT_EQ(
-      against([](Result& r) { r.data.synthetic = true; }),
-      "cannot compare runs of different kinds of data: real" + in_a + "synthetic stand-in" + in_b);
+  const std::string kinds = "cannot compare runs of different kinds of data: real" + in_a;
+  EXPECT_EQ(against([](Result& r) { r.data.synthetic = true; }),
+            kinds + "synthetic stand-in data" + in_b);
+  EXPECT_EQ(against([](Result& r) { r.data.source = "CIFAR-10 (JPEG), from x.tar"; }),
+            kinds + "CIFAR-10 (JPEG)" + in_b);
   EXPECT_EQ(against([](Result& r) { r.data.fingerprint = "b"; }),
             "cannot compare runs of different data: " + std::string(64, 'a') + in_a + "b" + in_b);
   EXPECT_EQ(against([](Result& r) { r.config["dtype"] = "bfloat16"; }),
@@ -400,6 +402,20 @@ TEST(CompareRuns, JsonHasTheOverridesThatBothHave) {
   for (Result* r : {&a, &b}) r->config["training"]["checkpoint_every"] = 250;
   const std::vector<Result> as{a}, bs{b};
   EXPECT_EQ(comparison_json(compare_runs(as, bs))["overridden"], json{"training.steps=5000"});
+}
+
+TEST(CompareRuns, NameAVariantOfTheData) {
+  Result a = compared_run("nystrom", 400), b = compared_run("standard", 360);
+  const std::vector<Result> plain_a{a}, plain_b{b};
+  EXPECT_FALSE(comparison_json(compare_runs(plain_a, plain_b)).contains("data_variant"));
+  for (Result* r : {&a, &b}) r->data.source = "CIFAR-10 (JPEG), from cifar10_jpeg.tar.xz";
+  const std::vector<Result> as{a}, bs{b};
+  const RunComparison c = compare_runs(as, bs);
+  EXPECT_EQ(comparison_json(c)["data_variant"], "CIFAR-10 (JPEG)");
+  EXPECT_TRUE(contains(comparison_tables(c)[0].title, ", CIFAR-10 (JPEG), data listops"));
+  EXPECT_EQ(
+      std::ranges::count(c.notes, "listops: CIFAR-10 (JPEG), not the data of published numbers"),
+      1);
 }
 
 // Nothing says what a model of tokens has learned.

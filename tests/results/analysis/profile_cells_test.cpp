@@ -64,6 +64,39 @@ int64_t notes_on(const Table& table, const std::string& what) {
   return std::ranges::count_if(table.notes, [&](const auto& note) { return contains(note, what); });
 }
 
+Profile file_cell(int64_t length, char hash, const json& imports = json::object()) {
+  Profile p = example_profile("python:my.py:A", length, 1, static_cast<double>(length));
+  p.attention.options = {{"file", "my.py"},
+                         {"class", "A"},
+                         {"k", 3},
+                         {"sha256", std::string(64, hash)},
+                         {"imports_sha256", imports}};
+  return p;
+}
+
+TEST(ProfileGroups, NameWhatDiffersUnderOneLabelAlone) {
+  std::vector<Profile> cells{file_cell(64, '1'), file_cell(96, '1')};
+  EXPECT_EQ(groups_text(cells), "python:my.py:A 64 python:my.py:A 96 ");
+  cells[1] = file_cell(64, '2');
+  EXPECT_EQ(groups_text(cells),
+            "python:my.py:A {sha256=11111111} 64 python:my.py:A {sha256=22222222} 64 ");
+  cells[1].attention.options["k"] = 4;
+  EXPECT_EQ(groups_text(cells),
+            "python:my.py:A {k=3, sha256=11111111} 64 python:my.py:A {k=4, sha256=22222222} 64 ");
+  // A hash of each module that it imports.
+  cells[1] = file_cell(64, '1', {{"other.py", std::string(64, '3')}});
+  const std::vector<ProfileGroup> groups = group_profiles(cells);
+  ASSERT_EQ(groups[0].rows.size(), 2u);
+  for (const auto& [name, of_row] : groups[0].rows) {
+    EXPECT_TRUE(name.starts_with("python:my.py:A {imports_sha256=")) << name;
+    EXPECT_EQ(name.size(), std::string("python:my.py:A {imports_sha256=12345678}").size()) << name;
+  }
+  // Other packages have rows of their own.
+  cells[1] = file_cell(64, '2');
+  cells[1].package = "p 1.0";
+  EXPECT_EQ(groups_text(cells), "python:my.py:A 64 python:my.py:A (p 1.0) 64 ");
+}
+
 TEST(ProfileGroups, AreOfOneProtocolsValues) {
   const std::vector<Profile> both{model_cell("a", 64, kFirst), model_cell("b", 96, kSecond),
                                   model_cell("a", 96, kFirst)};

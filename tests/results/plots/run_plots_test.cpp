@@ -160,6 +160,38 @@ TEST(ScorePlots, NameStandInDataAmongReal) {
   EXPECT_TRUE(contains(score_plots(results)[0].title[1], ", synthetic data of text"));
 }
 
+// What is drawn of images that are not the public ones says so, and what is said of it in words.
+TEST(ScorePlots, TradeoffsAndCurvesNameAVariantOfTheData) {
+  std::vector<Result> results{plotted_run("a", 900, 10, 100), plotted_run("b", 800, 5, 200)};
+  for (Result& r : results) {
+    r.task = "image";
+    r.config["training"]["batch"] = 32;
+    add_log(r, 3, 10, 2);
+  }
+  const auto all_plots = [&results] {
+    std::vector<Plot> plots = score_plots(results);
+    for (const auto& some : {tradeoff_plots(results), curve_plots(results)})
+      plots.insert(plots.end(), some.begin(), some.end());
+    return plots;
+  };
+  const auto named = [](const Plot& plot, const std::string& what) {
+    std::string title;
+    for (const std::string& line : plot.title) title += line + "\n";
+    return contains(title, what) && contains(alt_text(plot), what);
+  };
+  EXPECT_EQ(all_plots().size(), 6u);
+  for (const Plot& plot : all_plots()) EXPECT_FALSE(named(plot, "CIFAR-10")) << plot.name;
+  for (Result& r : results) r.data.source = "CIFAR-10 (JPEG), from cifar10_jpeg.tar.xz";
+  for (const Plot& plot : all_plots()) EXPECT_TRUE(named(plot, "CIFAR-10 (JPEG)")) << plot.name;
+  EXPECT_TRUE(contains(curve_plots(results)[0].title[1], ", float32, CIFAR-10 (JPEG), data image"));
+  EXPECT_TRUE(contains(alt_text(run_plots(results[0], "x")[0]), "CIFAR-10 (JPEG)"));
+  for (Result& r : results) {
+    r.data.source = "generated";
+    r.data.synthetic = true;
+  }
+  for (const Plot& plot : all_plots()) EXPECT_TRUE(named(plot, "synthetic data")) << plot.name;
+}
+
 TEST(ScorePlots, NamesCoverNoCircleWhereThereIsRoom) {
   Plot plot{.name = "p",
             .log_x = false,

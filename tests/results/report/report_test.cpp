@@ -56,6 +56,15 @@ TEST(Report, SaysHowTheDataWereDividedAndWhatToKnowOfThem) {
   EXPECT_FALSE(make_result(example_result())["data"].contains("notes"));
 }
 
+TEST(Report, ListsWhatKindOfDataThereAre) {
+  Records records;
+  records.results = {example_result()};
+  EXPECT_TRUE(contains(make_report(records)["report.md"], "| listops | real | generated |"));
+  records.results[0].data.source = "CIFAR-10 (JPEG), from x.tar";
+  EXPECT_TRUE(contains(make_report(records)["report.md"],
+                       "| listops | CIFAR-10 (JPEG) | CIFAR-10 (JPEG), from x.tar |"));
+}
+
 TEST(Report, PublishedNumbersOfOtherRegimesHaveASectionOfTheirOwn) {
   Records records;
   records.results = {example_result()};
@@ -195,6 +204,69 @@ TEST(Report, TheSummarySaysWhoIsHighestOfARecipeAndWhatItCostsOnAMachine) {
             "while some "
             "of them trained)");
   EXPECT_EQ(noisy.rows.at(7).at(1), "c: 320 samples/s, on Xeon, 64 cores, 8 GiB, 1 thread");
+}
+
+Result run_of_file(const std::string& file, char hash, uint64_t seed) {
+  Result r = example_result("python:" + file + ":A", seed);
+  r.attention.options = {{"file", file}, {"class", "A"}, {"sha256", std::string(64, hash)}};
+  return r;
+}
+
+Profile cell_of_file(const std::string& file, char hash) {
+  Profile p = example_profile("python:" + file + ":A", 512, 1, 1);
+  p.attention.options = run_of_file(file, hash, 0).attention.options;
+  return p;
+}
+
+TEST(Report, TheSummaryCountsTheRowsOfItsTables) {
+  Records records;
+  const auto counted = [&records] { return summary_table(records).rows.at(0).at(1); };
+  // One file by three names, then another of one of these.
+  records.results = {example_result(), run_of_file("my.py", '1', 0),
+                     run_of_file("other.py", '1', 1), run_of_file("/home/me/my.py", '1', 2)};
+  EXPECT_EQ(counted(), "4 runs: 2 attentions, 1 task");
+  records.results[2] = run_of_file("my.py", '2', 0);
+  EXPECT_EQ(counted(), "4 runs: 3 attentions, 1 task");
+  // In tables of their own, where no row has to tell them apart.
+  records.results[2].protocol = "tay2020";
+  EXPECT_EQ(counted(), "4 runs: 3 attentions, 1 task");
+  records.results[2] = run_of_file("other.py", '1', 0);
+  records.results[2].protocol = "tay2020";
+  EXPECT_EQ(counted(), "4 runs: 2 attentions, 1 task");
+  for (Result& r : records.results) r = example_result();
+  EXPECT_EQ(counted(), "4 runs: 1 attention, 1 task");
+}
+
+TEST(Report, OneFileHasOneNameInAllTables) {
+  const std::string kept = "runs/m/runs/listops/python_my.py_A/seed0/attention.py";
+  Records records;
+  records.results = {run_of_file("/home/me/attentions/of/mine/my.py", '1', 0),
+                     run_of_file("/home/me/attentions/of/mine/a.py", '1', 1)};
+  records.profiles = {cell_of_file(kept, '1'), cell_of_file("b.py", '1'),
+                      cell_of_file("./c.py", '2'), cell_of_file("c.py", '2')};
+  records.where = {example_where()};
+  records.where[0].attention = cell_of_file(kept, '1').attention;
+  records.fidelity.emplace_back().attention = records.where[0].attention;
+  name_files_alike(records);
+  const std::string row = "python:/home/me/attentions/of/mine/a.py:A";
+  EXPECT_EQ(accuracy_tables(records.results).at(0).rows.at(0).at(0), row);
+  for (const AttentionRecord& attention :
+       {records.profiles[0].attention, records.profiles[1].attention, records.where[0].attention,
+        records.fidelity[0].attention}) {
+    EXPECT_EQ(attention.label, row);
+    EXPECT_EQ(attention.options["file"], "/home/me/attentions/of/mine/a.py");
+  }
+  EXPECT_EQ(records.profiles[2].attention.label, "python:c.py:A") << "of no run";
+  EXPECT_EQ(records.results[0].attention.label, "python:/home/me/attentions/of/mine/my.py:A")
+      << "as the user named it";
+  const Table table = memory_time_tables(records.profiles, {}).at(0);
+  ASSERT_EQ(table.rows.size(), 2u);
+  EXPECT_EQ(table.rows[0][0], row);
+  // Two versions of it.
+  records.profiles[1].attention.options["sha256"] = std::string(64, '2');
+  const std::string text = memory_time_latex(records.profiles, {});
+  EXPECT_TRUE(contains(text, "sha256=22222222")) << text;
+  EXPECT_FALSE(contains(text, std::string(9, '2'))) << text;
 }
 
 // Their speeds are of a share of it, so that the machine is named though there is no other.

@@ -94,5 +94,19 @@ TEST(Pages, WarnOfARunThatNeverLeftTheMajorityClass) {
   EXPECT_TRUE(contains(pages().at("report.html"), "<h2 id=\"curves\">")) << "without pictures too";
 }
 
+TEST(Pages, NameAVariantOfTheData) {
+  Records records;
+  records.results = {example_result("nystrom")};
+  Result& r = records.results[0];
+  r.path = "runs/nystrom/result.json";
+  EXPECT_FALSE(contains(make_pages(records, {}, {}).at("runs/nystrom.html"), "published numbers"));
+  r.data.source = "CIFAR-10 (JPEG), from cifar10_jpeg.tar.xz";
+  const auto pages = make_pages(records, {}, {});
+  const std::string& page = pages.at("runs/nystrom.html");
+  EXPECT_TRUE(contains(page, "<li>data: CIFAR-10 (JPEG), not the data of published numbers</li>"));
+  EXPECT_TRUE(contains(page, "kind of data</th><td>CIFAR-10 (JPEG)</td>")) << page;
+  EXPECT_TRUE(contains(pages.at("report.html"), "<td>listops, CIFAR-10 (JPEG)</td>"));
+}
+
 }  // namespace
 }  // namespace lra

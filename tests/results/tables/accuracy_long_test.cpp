@@ -84,6 +84,16 @@ TEST(LongForms, ARunIsFoundInItsCell) {
   EXPECT_NE(of_runs[0], of_runs[1]);
 }
 
+TEST(LongForms, NameAVariantOfTheData) {
+  std::vector<Result> results{example_result("nystrom", 0), example_result("nystrom", 1)};
+  for (Result& r : results) r.data.source = "CIFAR-10 (JPEG), from cifar10_jpeg.tar.xz";
+  for (const Table& table : {results_long(results), accuracy_long(results)})
+    EXPECT_EQ(column(table, "data_variant"),
+              std::vector<std::string>(table.rows.size(), "CIFAR-10 (JPEG)"));
+  EXPECT_EQ(column(results_long(std::vector{example_result()}), "data_variant"),
+            std::vector<std::string>{""});
+}
+
 TEST(LongForms, NeverIsNotUnknown) {
   std::vector<Result> results{example_result("nystrom", 0), example_result("nystrom", 1),
                               example_result("nystrom", 2)};
