@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/text.h"
@@ -74,6 +75,7 @@ CellStatus read_cell(const json& config, const fs::path& run, size_t index) {
       cell.accuracy = result.test ? std::optional(result.test->accuracy) : std::nullopt;
       cell.rate = result.training.steps_per_second;
       cell.seconds = result.seconds();
+      cell.data = result.data.kind();
       return cell;
     } catch (const Error& error) {
       cell.reason = error.what();
@@ -250,6 +252,11 @@ std::string status_text(const SuiteStatus& status, size_t rows) {
               .notes = {}};
   if (queue) table.columns.push_back({"queue", Align::kLeft});
   for (const CellStatus* cell : shown) table.rows.push_back(row_of(*cell, queue));
+  std::set<std::string> kinds;
+  for (const CellStatus* cell : shown) {
+    if (!cell->data.empty()) kinds.insert(cell->task + ": " + cell->data);
+  }
+  table.notes.assign(kinds.begin(), kinds.end());
   std::string text = to_terminal(table, host::table_columns());
   if (left_out > 0) text += fmt::format("... and {} more\n", left_out);
   return text + status_line(status) + "\n";
@@ -282,6 +289,7 @@ json status_json(const SuiteStatus& status) {
                               {"step", cell.step},
                               {"steps", cell.steps},
                               {"accuracy", number(cell.accuracy)},
+                              {"data", cell.data},
                               {"steps_per_second", number(cell.rate)},
                               {"eta_seconds", number(cell.eta)},
                               {"by", cell.by},

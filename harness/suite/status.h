@@ -25,6 +25,7 @@ struct CellStatus {
   std::optional<double> accuracy;   // of test where it ended, else of dev so far
   std::optional<double> rate, eta;  // steps a second; seconds, not known in its pretraining
   std::optional<double> seconds;    // it took, where it ended
+  std::string data;                 // DataRecord::kind() of one that ended, else ""
   std::string by;                   // who holds it
   std::string queue;                // what the cluster says of its job, "" = nothing
 };

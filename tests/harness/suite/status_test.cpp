@@ -55,6 +55,12 @@ TEST_F(SuiteStatusTest, ShowsEveryCellAsItStands) {
     EXPECT_TRUE(contains(table.out, part)) << part << "\n" << table.out;
   EXPECT_FALSE(final_status(run("s", "standard", 1))) << "looking changes nothing";
 
+  json stand_in = read_json(run("s", "standard") / kResultFile);
+  stand_in["data"]["synthetic"] = true;
+  write_json(run("s", "standard") / kResultFile, stand_in, Links::replace);
+  EXPECT_TRUE(contains(status_text(suite_status(out("s"))), "listops: synthetic stand-in data"));
+  EXPECT_EQ(status_json(suite_status(out("s")))["cells"][0]["data"], "synthetic stand-in data");
+
   // One that was ended for its time says how far it got.
   json timeout = read_json(run("s", "standard") / kResultFile);
   for (const char* key : {"test", "steps", "training"}) timeout.erase(key);
