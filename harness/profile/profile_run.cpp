@@ -48,14 +48,14 @@ class ProfileRunner {
         random_(plan.seed),
         lock_(host::FolderLock::of_file(plan.out)),
         store_(plan.out, keys()),
+        planned_(planned_records(plan)),
         progress_(plan.cells.size()) {
     if (plan.pin) processors_ = processors_for(threads_);
     if (plan.again) store_.replace_failed(plan.dropped);
     for (size_t i = 0; i < plan.cells.size(); ++i) {
-      planned_.push_back(profile_record(plan.cells[i], device_, threads_));
       const Profile* known = store_.find(i);
       if (known != nullptr) {
-        check_same_work(*known, planned_.back(), plan.out);
+        check_same_work(*known, planned_[i], plan.out);
         if (is_done(*known, plan.passes)) {
           ++finished_;
           kept_failures_ += known->status == Status::ok ? 0 : 1;
