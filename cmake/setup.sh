@@ -4,6 +4,7 @@
 
 readonly torch_version=2.11.0
 readonly torch_oldest=2.6
+readonly torch_cuda=13  # of that wheel
 # What libtorch_cpu.so of that wheel needs of NVIDIA's packages, in the versions that the wheel asks for.
 readonly torch_cpu_needs=(nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
 quiet=(--quiet)
@@ -164,15 +165,25 @@ torch_cuda_of() {
     sed -n 's/.*+cu\([0-9]*\)\([0-9]\)$/\1.\2/p' "$1/build-version"; } 2>/dev/null
 }
 
-# Sets with_cuda to on or off.
+# Whether a toolkit is installed whose headers and libraries our own torch can be compiled with.
+has_toolkit() {
+  local nvcc
+  nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
+  [[ -f ${nvcc%/bin/nvcc}/include/cublas_v2.h && $("$nvcc" --version 2>&1) == *"release $torch_cuda."* ]]
+}
+
+# Sets with_cuda to on or off, and cuda_packages to no where what a GPU's code needs to run is not installed.
 choose_with_cuda() {
-  with_cuda=$asked_cuda
-  if [[ $with_cuda != auto ]]; then return; fi
-  with_cuda=off
+  with_cuda=$asked_cuda cuda_packages=yes
   # The second line is the toolkit of a build with CUDA.
-  if has_driver || [[ -n $(sed -n 2p "$build/.torch" 2>/dev/null) && -f $(sed -n 1p "$build/.torch")/lib/libtorch.so ]]; then
-    with_cuda=on
+  if [[ $with_cuda == auto ]]; then
+    with_cuda=off
+    if has_driver || [[ -n $(sed -n 2p "$build/.torch" 2>/dev/null) && -f $(sed -n 1p "$build/.torch")/lib/libtorch.so ]]; then
+      with_cuda=on
+    fi
   fi
+  if [[ $with_cuda == off ]] || { [[ $with_cuda == compile ]] && has_toolkit; }; then cuda_packages=no; fi
+  if [[ $with_cuda == compile ]]; then with_cuda=on; fi
 }
 
 at_least() { [[ $(printf '%s\n' "$1" "$2" | sort -V | head -n 1) == "$1" ]]; }
@@ -187,8 +198,8 @@ unfit() {
     echo "it was built with the old C++ ABI; take a 'cxx11 ABI' build"
   elif [[ $with_cuda == off ]]; then
     ldd "$1/lib/libtorch_cpu.so" 2>/dev/null | sed -n 's/^[[:space:]]*\(.*\) => not found/its libtorch_cpu.so finds no \1/p;T;q' || true
-  elif [[ $asked_cuda == on && -z $cuda ]]; then
-    echo "it was built without CUDA, and LRA_CUDA is on"
+  elif [[ $asked_cuda != auto && -z $cuda ]]; then
+    echo "it was built without CUDA, and LRA_CUDA is $asked_cuda"
   elif [[ -n $cuda ]] && ! cuda_compiler_for "$1" >/dev/null && ! has_cuda_packages "$1"; then
     echo "it was built with CUDA $cuda and no nvcc of CUDA ${cuda%%.*} is on PATH or in /usr/local/cuda; LRA_CUDA=off does without"
   fi
@@ -233,7 +244,7 @@ has_torch() {
 # so that neither takes the other's place.
 install_torch() {
   local venv=$cache/venv
-  if [[ $with_cuda == off ]] && ! has_torch "$venv"; then venv=$cache/venv-cpu; fi
+  if [[ $cuda_packages == no ]] && ! has_torch "$venv"; then venv=$cache/venv-cpu; fi
   # Another checkout may run on another version in that place.
   if ! has_torch "$venv" && compgen -G "$venv/.torch-*" >/dev/null && [[ ! -f $venv/.torch-$torch_version ]]; then
     venv=$venv-$torch_version
@@ -287,7 +298,7 @@ complete_torch() {
 
 make_venv() {
   local venv=$1 needed=8 what="about 5 GB, with its CUDA libraries; LRA_CUDA=off: 1.3 GB" wheels=("torch==$torch_version")
-  if [[ $with_cuda == off ]]; then
+  if [[ $cuda_packages == no ]]; then
     # Python's own compiled files are for those who import torch.
     needed=3 what="about 1.3 GB, for CPUs; LRA_CUDA=on: 5 GB" wheels=(--no-deps --no-compile "${wheels[@]}" "${torch_cpu_needs[@]}")
   fi
