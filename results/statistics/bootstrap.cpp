@@ -4,6 +4,7 @@
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <functional>
+#include <numeric>
 #include <random>
 #include <stdexcept>
 
@@ -30,28 +31,64 @@ size_t below(size_t count, BootstrapRandom& random) {
   return static_cast<size_t>(random() % count);  // a bias of count / 2^64
 }
 
-double resampled_median(std::span<const double> samples, BootstrapRandom& random,
-                        std::vector<double>& place) {
-  place.resize(samples.size());
-  for (double& sample : place) sample = samples[below(samples.size(), random)];
-  return median_of(place);
+// What resamples are drawn from. They are drawn as counts of ranks, whose median is found without
+// sorting.
+class Samples {
+ public:
+  explicit Samples(std::span<const double> samples)
+      : sorted_(samples.begin(), samples.end()), ranks_(samples.size()), counts_(samples.size()) {
+    std::vector<size_t> order(samples.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::sort(order, {}, [&](size_t i) { return samples[i]; });
+    for (size_t rank = 0; rank < order.size(); ++rank) ranks_[order[rank]] = rank;
+    std::ranges::sort(sorted_);
+  }
+
+  double median() const {
+    const size_t half = sorted_.size() / 2;
+    return sorted_.size() % 2 == 1 ? sorted_[half] : (sorted_[half] + sorted_[half - 1]) / 2;
+  }
+
+  double resampled_median(BootstrapRandom& random) {
+    std::ranges::fill(counts_, 0);
+    for (size_t i = 0; i < ranks_.size(); ++i) ++counts_[ranks_[below(ranks_.size(), random)]];
+    const size_t half = sorted_.size() / 2;
+    size_t rank = 0, drawn = counts_[0];
+    const auto value_at = [&](size_t place) {
+      while (drawn <= place) drawn += counts_[++rank];
+      return sorted_[rank];
+    };
+    if (sorted_.size() % 2 == 1) return value_at(half);
+    const double lower = value_at(half - 1);
+    return (value_at(half) + lower) / 2;
+  }
+
+ private:
+  std::vector<double> sorted_;
+  std::vector<size_t> ranks_;  // of the samples in the order that they came in
+  std::vector<uint32_t> counts_;
+};
+
+std::vector<Samples> samples_of(const std::vector<std::vector<double>>& passes) {
+  if (passes.empty()) throw std::runtime_error("a median over passes needs at least one pass");
+  std::vector<Samples> all;
+  for (const std::vector<double>& pass : passes) {
+    if (pass.empty()) throw std::runtime_error("a median over passes needs samples in each");
+    all.emplace_back(pass);
+  }
+  return all;
 }
 
-double resampled_over_passes(const std::vector<std::vector<double>>& passes,
-                             BootstrapRandom& random, std::vector<double>& place) {
+double plain_over_passes(const std::vector<Samples>& passes) {
   std::vector<double> medians;
-  for (size_t i = 0; i < passes.size(); ++i)
-    medians.push_back(resampled_median(passes[below(passes.size(), random)], random, place));
+  for (const Samples& pass : passes) medians.push_back(pass.median());
   return median_of(medians);
 }
 
-double plain_over_passes(const std::vector<std::vector<double>>& passes) {
-  if (passes.empty()) throw std::runtime_error("a median over passes needs at least one pass");
+double resampled_over_passes(std::vector<Samples>& passes, BootstrapRandom& random) {
   std::vector<double> medians;
-  for (std::vector<double> pass : passes) {
-    if (pass.empty()) throw std::runtime_error("a median over passes needs samples in each");
-    medians.push_back(median_of(pass));
-  }
+  for (size_t i = 0; i < passes.size(); ++i)
+    medians.push_back(passes[below(passes.size(), random)].resampled_median(random));
   return median_of(medians);
 }
 
@@ -69,26 +106,25 @@ Estimate bootstrapped(double value, const std::function<double(BootstrapRandom&)
 
 Estimate bootstrap_median(std::span<const double> samples) {
   if (samples.empty()) throw std::runtime_error("a median needs at least one sample");
-  std::vector<double> place(samples.begin(), samples.end());
-  const double value = median_of(place);
-  return bootstrapped(
-      value, [&](BootstrapRandom& random) { return resampled_median(samples, random, place); });
+  Samples all(samples);
+  return bootstrapped(all.median(),
+                      [&](BootstrapRandom& random) { return all.resampled_median(random); });
 }
 
 Estimate median_over_passes(const std::vector<std::vector<double>>& passes) {
-  std::vector<double> place;
-  return bootstrapped(plain_over_passes(passes), [&](BootstrapRandom& random) {
-    return resampled_over_passes(passes, random, place);
-  });
+  auto all = samples_of(passes);
+  return bootstrapped(plain_over_passes(all),
+                      [&](BootstrapRandom& random) { return resampled_over_passes(all, random); });
 }
 
 Estimate ratio_over_passes(const std::vector<std::vector<double>>& a,
                            const std::vector<std::vector<double>>& b) {
-  std::vector<double> place;
-  return bootstrapped(plain_over_passes(a) / plain_over_passes(b), [&](BootstrapRandom& random) {
-    const double above = resampled_over_passes(a, random, place);
-    return above / resampled_over_passes(b, random, place);
-  });
+  auto dividend = samples_of(a), divisor = samples_of(b);
+  return bootstrapped(plain_over_passes(dividend) / plain_over_passes(divisor),
+                      [&](BootstrapRandom& random) {
+                        const double drawn = resampled_over_passes(dividend, random);
+                        return drawn / resampled_over_passes(divisor, random);
+                      });
 }
 
 std::optional<Growth> growth(std::span<const double> lengths, std::span<const double> values) {
