@@ -24,6 +24,7 @@ struct ProfilePlan {
   double max_minutes = 0;    // after these, no pass begins but a cell's first; 0 = no end
   uint64_t seed = 0;         // of the order
   bool pin = true;           // threads to processors
+  bool roofline = true;      // measured first, for the records
   bool again = false;        // drop what the file holds of cells that failed or stayed noisy
   // Identities that `again` drops, too: failed cells whose batch is tried out anew.
   std::vector<std::string> dropped;

@@ -78,7 +78,7 @@ class ProfileRunner {
       host::say(fmt::format("{} has {} of these cells measured {}; another --out has them as asked",
                             plan_.out.string(), count, how));
     if (finished_ < static_cast<int64_t>(plan_.cells.size())) {
-      roofline_ = ask_roofline();
+      if (plan_.roofline) roofline_ = ask_roofline();
       host::say(fmt::format("{} cells, a process each pass; a noisy cell gets up to {} more",
                             plan_.cells.size(), plan_.passes));
     }
@@ -234,8 +234,7 @@ class ProfileRunner {
       host::say("not known what this machine does at best: " + answer.reason);
       return std::nullopt;
     }
-    const Roofline roofline{.gflops = answer.value.at("gflops"),
-                            .gigabytes_per_second = answer.value.at("gigabytes_per_second")};
+    const Roofline roofline = parse_roofline(answer.value);
     host::say(
         fmt::format("this machine at best: {:.0f} GFLOP/s (matrix product), {:.1f} GB/s (copy)",
                     roofline.gflops, roofline.gigabytes_per_second));

@@ -51,7 +51,8 @@ std::optional<Rates> probe(const SuiteCell& cell, const RateRecords& from) {
                           .threads = suite.request.threads,
                           .seconds = kProbeSeconds,
                           .timeout = kProbeTimeout,
-                          .passes = 1});
+                          .passes = 1,
+                          .roofline = false});
     return rates_from_profiles(cell, from, find_records({file}).profiles);
   } catch (const host::Interrupted&) {
     throw;
