@@ -442,7 +442,7 @@ empty_build() {
   find "$build" -mindepth 1 -maxdepth 1 ! -name .lock ! -name .cuda ! -name .torch -exec rm -rf {} +
 }
 
-# A compiler of LibTorch's headers and six files takes 1.6 GB.
+# A compiler of LibTorch's headers and 27 files takes up to 2.6 GB.
 job_count() {
   if [[ -n ${LRA_BUILD_JOBS:-} ]]; then
     [[ $LRA_BUILD_JOBS =~ ^[1-9][0-9]*$ ]] || die "LRA_BUILD_JOBS is '$LRA_BUILD_JOBS', expected a number from 1"
@@ -450,7 +450,7 @@ job_count() {
     return
   fi
   awk -v cores="$(nproc)" -v free="$(group_memory)" '
-    /^MemAvailable/ { kib = $2; if (free != "" && free < kib) kib = free; n = int(kib / 2097152) }
+    /^MemAvailable/ { kib = $2; if (free != "" && free < kib) kib = free; n = int(kib / 2621440) }
     END { print n < 1 ? 1 : n < cores ? n : cores }' /proc/meminfo
 }
 

@@ -12,13 +12,13 @@
 namespace lra {
 namespace {
 
-const AttentionContext kContext{
+const AttentionContext kSmallContext{
     .width = 16, .heads = 2, .head_dim = 8, .max_length = 600, .seed = 3};
 
 // How far its attend() is from softmax attention at real positions.
 double distance(const std::string& text, int64_t length) {
-  const auto attention = make_attention(parse_attention(text), kContext),
-             softmax = make_attention(parse_attention("standard"), kContext);
+  const auto attention = make_attention(parse_attention(text), kSmallContext),
+             softmax = make_attention(parse_attention("standard"), kSmallContext);
   attention->to(torch::kDouble);
   torch::manual_seed(7);
   const auto drawn = [&] { return torch::randn({2, 2, length, 8}, torch::kDouble); };
@@ -38,7 +38,7 @@ TEST(SeesAll, IsSoftmaxAttention) {
   for (const ContractCase& given : contract_cases()) {
     const AttentionSpec spec = parse_attention(given.spec);
     if (spec.options.value("causal", false)) continue;
-    const auto attention = make_attention(spec, kContext);
+    const auto attention = make_attention(spec, kSmallContext);
     for (const int64_t length : {1, 2, 7, 33, 64, 65, 128, 129, 130, 300, 448, 449, 512}) {
       if (!attention->sees_all(length)) continue;
       ++lengths[spec.name];
@@ -54,14 +54,14 @@ TEST(SeesAll, EndsWhereThePatternBegins) {
   const std::map<std::string, int64_t> last = {
       {"bigbird", 448}, {"local", 64}, {"longformer", 129}, {"sparse", 128}};
   for (const auto& [name, length] : last) {
-    const auto attention = make_attention(parse_attention(name), kContext);
+    const auto attention = make_attention(parse_attention(name), kSmallContext);
     EXPECT_TRUE(attention->sees_all(length)) << name;
     EXPECT_LT(distance(name, length), 1e-12) << name;
     EXPECT_FALSE(attention->sees_all(length + 1)) << name;
     EXPECT_GT(distance(name, length + 1), 1e-6) << name;
   }
   // A causal one sees no later position.
-  AttentionContext causal = kContext;
+  AttentionContext causal = kSmallContext;
   causal.causal = true;
   for (const AttentionEntry* entry : shipped_attentions()) {
     if (!entry->info.can_be_causal) continue;
@@ -69,7 +69,7 @@ TEST(SeesAll, EndsWhereThePatternBegins) {
         << entry->info.name;
   }
   for (const char* name : {"linear", "nystrom", "linformer", "standard"})
-    EXPECT_FALSE(make_attention(parse_attention(name), kContext)->sees_all(1)) << name;
+    EXPECT_FALSE(make_attention(parse_attention(name), kSmallContext)->sees_all(1)) << name;
 }
 
 }  // namespace

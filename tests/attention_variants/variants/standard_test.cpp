@@ -9,12 +9,12 @@
 namespace lra {
 namespace {
 
-const AttentionContext kContext{
+const AttentionContext kStandardContext{
     .width = 64, .heads = 2, .head_dim = 32, .max_length = 4096, .seed = 0};
 
 // Forward, and backward where `training`, with gradients released between runs.
 int64_t standard_peak(const std::string& spec, int64_t n, bool training) {
-  AttentionContext context = kContext;
+  AttentionContext context = kStandardContext;
   context.max_length = n;
   return attend_peak(spec, context, 2, training);
 }
@@ -46,7 +46,7 @@ TEST(Standard, PaddingInFrontAndBetweenIsPaddingToo) {
 }
 
 TEST(Standard, FusedHoldsLittleMoreForAPaddedBatch) {
-  const auto attention = make("standard", torch::kFloat, kContext);
+  const auto attention = make("standard", torch::kFloat, kStandardContext);
   const auto peak = [&](const std::vector<int64_t>& lengths) {
     Inputs in = make_inputs(lengths, 2048, torch::kFloat, 2, 32);
     for (torch::Tensor* t : {&in.q, &in.k, &in.v}) t->set_requires_grad(true);
@@ -129,7 +129,7 @@ TEST(Standard, AnalyticBytesAreWhatTheAllocatorSees) {
        {"standard", "standard[dropout=0.1]", "standard[implementation=materialized]"}) {
     for (const bool training : {false, true}) {
       const auto account = [&](int64_t n) {
-        return make(spec, torch::kFloat, kContext)->analytic_bytes(2, n, 4, training);
+        return make(spec, torch::kFloat, kStandardContext)->analytic_bytes(2, n, 4, training);
       };
       const int64_t n = 1024, growth = standard_peak(spec, 2 * n, training) -
                                        standard_peak(spec, n, training);
