@@ -37,7 +37,7 @@ std::string text_of(const Site& site) {
 }
 
 bool same(const Site& a, const Site& b) {
-  return a.line == b.line && std::strcmp(a.file, b.file) == 0;
+  return a.line == b.line && (a.file == b.file || std::strcmp(a.file, b.file) == 0);
 }
 
 // xorshift64* (Vigna, ACM TOMS 2016).

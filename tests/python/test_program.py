@@ -10,12 +10,12 @@ import unittest
 import lra  # first: where torch is incomplete, it says so, and the tests are skipped
 
 import lra._native
-from running import PROGRAM, program, started
+from running import PACKAGE, program, started
 
 
 class Program(unittest.TestCase):
     def test_is_the_command_line(self):
-        self.assertTrue(program("--version").startswith(f"lra {lra.__version__} "))
+        self.assertTrue(started([*PACKAGE, "--version"]).startswith(f"lra {lra.__version__} "))
 
     def test_peers_are_of_the_models_that_are_theirs(self):
         peers = os.path.join(os.path.dirname(__file__), "..", "..", "harness", "profile", "peers")
@@ -60,7 +60,7 @@ class Program(unittest.TestCase):
             other = "_lra.cpython-30-x86_64-linux-gnu.so"
             open(os.path.join(folder, "lra", other), "w").close()
             done = subprocess.run(
-                [*PROGRAM, "--version"],
+                [*PACKAGE, "--version"],
                 capture_output=True,
                 text=True,
                 env={**os.environ, "PYTHONPATH": folder},

@@ -81,7 +81,7 @@ TEST_F(SignalsTest, ARunOutlivesWhatReadsItsOutput) {
 
 TEST_F(SignalsTest, APauseIsNoTimeOfTheSteps) {
   prepare_tiny_listops(in("data"));
-  Program program(tiny_train(in("data"), in("run"), "standard", 400));
+  Program program(tiny_train(in("data"), in("run"), "standard", 120));
   ASSERT_TRUE(wait_until(program, [&] { return fs::exists(in("run") / kLastCheckpoint); }));
   program.send(SIGSTOP);
   std::this_thread::sleep_for(std::chrono::seconds(3));

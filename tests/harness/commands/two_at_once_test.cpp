@@ -19,7 +19,7 @@ class TwoAtOnce : public testing::Test {
 TEST_F(TwoAtOnce, ProfilesOfOneFileAreRefused) {
   const auto words = [&](const std::string& lengths) {
     return std::vector<std::string>{
-        "profile",   "--attentions", "standard",  "--lengths", lengths, "--passes",   "2",
+        "profile",   "--attentions", "standard",  "--lengths", lengths, "--passes",   "1",
         "--seconds", "0.1",          "--threads", "1",         "--out", in("p.jsonl")};
   };
   Program first(words("64,96,128,160"));
