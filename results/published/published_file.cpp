@@ -108,7 +108,7 @@ void read_provenance(const Strict& object, PublishedAccuracy& accuracy) {
 PublishedAccuracy::Row read_row(const json& entry, size_t tasks, const std::string& file) {
   const Strict row(entry, file + ": accuracy.rows", {"name", "values"},
                    {"variant", "released_form", "average"});
-  PublishedAccuracy::Row read{.name = row.text("name"), .variant = {}, .values = {}, .average = {}};
+  PublishedAccuracy::Row read{.name = row.text("name"), .variant = {}, .average = {}};
   if (row.has("variant")) read.variant = parse_variant(row.text("variant"));
   if (row.has("released_form")) {
     if (!read.variant) row.fail("'released_form' needs 'variant'");
@@ -164,8 +164,7 @@ PublishedCost read_cost(const json& value, const std::string& file) {
                      .time_unit = object.named<TimeUnit>("time_unit"),
                      .note = object.text("note"),
                      .baseline = parse_variant(object.text("baseline")),
-                     .lengths = {},
-                     .rows = {}};
+                     .lengths = {}};
   for (const std::string& scope : object.texts("scopes"))
     cost.scopes.push_back(object.named<ProfileScope>("scopes", scope));
   for (const json& length : object.array("lengths"))
