@@ -8,6 +8,7 @@
 #include "results/analysis/accuracy_cells.h"
 #include "results/analysis/changed_settings.h"
 #include "results/analysis/standings.h"
+#include "results/print/long_table.h"
 #include "results/records/json_line.h"
 #include "results/tables/accuracy_notes.h"
 #include "results/tables/accuracy_table.h"
@@ -15,163 +16,8 @@
 namespace lra {
 namespace {
 
-std::string integer_text(const std::optional<int64_t>& value) {
-  return value ? fmt::format("{}", *value) : "";
-}
-
 std::string fixed(std::optional<double> value) {
   return value ? fmt::format("{:.4f}", *value) : "";
-}
-
-constexpr const char* kAccuracyColumns[] = {"protocol",
-                                            "overridden",
-                                            "dtype",
-                                            "synthetic",
-                                            "fingerprint",
-                                            "task",
-                                            "attention",
-                                            "runs",
-                                            "other_statuses",
-                                            "accuracy_percent",
-                                            "ci95_low",
-                                            "ci95_high",
-                                            "interval",
-                                            "published_percent",
-                                            "published_source",
-                                            "sd_over_seeds",
-                                            "majority_percent",
-                                            "chance_percent",
-                                            "runs_learned",
-                                            "learned_percent",
-                                            "place",
-                                            "difference_to_best",
-                                            "difference_low",
-                                            "difference_high",
-                                            "test",
-                                            "p",
-                                            "p_holm",
-                                            "budget",
-                                            "metric",
-                                            "pretrained",
-                                            "regime",
-                                            "settings",
-                                            "diverged",
-                                            "data_variant",
-                                            "sample_majority_percent",
-                                            "recipe",
-                                            "dev_percent"};
-
-constexpr const char* kRunColumns[] = {"task",
-                                       "attention",
-                                       "options",
-                                       "protocol",
-                                       "overridden",
-                                       "dtype",
-                                       "seed",
-                                       "status",
-                                       "reason",
-                                       "test_accuracy",
-                                       "test_correct",
-                                       "test_count",
-                                       "ci95_low",
-                                       "ci95_high",
-                                       "dev_accuracy",
-                                       "best_step",
-                                       "steps",
-                                       "parameters",
-                                       "seconds",
-                                       "steps_per_second",
-                                       "tokens_per_second",
-                                       "peak_memory_mib",
-                                       "data_source",
-                                       "synthetic",
-                                       "fingerprint",
-                                       "majority",
-                                       "dev_majority",
-                                       "left_majority_at",
-                                       "machine",
-                                       "contract",
-                                       "contract_failures",
-                                       "metric",
-                                       "pretrained",
-                                       "total_steps",
-                                       "total_samples",
-                                       "total_seconds",
-                                       "path",
-                                       "regime",
-                                       "settings",
-                                       "others",
-                                       "evaluation_peak_memory_mib",
-                                       "data_memory_mib",
-                                       "sample_majority",
-                                       "dev_sample_majority",
-                                       "measured_from",
-                                       "recipe",
-                                       "row",
-                                       "never_left_majority",
-                                       "data_variant"};
-
-Table long_table(const char* title, std::span<const char* const> columns) {
-  Table table{.title = title, .columns = {}, .rows = {}, .notes = {}};
-  for (const char* column : columns) table.columns.push_back({column});
-  return table;
-}
-
-using LongCells = std::vector<std::string>;
-
-// What is the same for all cells of a recipe.
-struct LongRecipe {
-  const RecipeGroup& group;
-  const Published* reference;                                                       // null: none
-  std::map<std::string, const Result*> first_of = {};                               // by row
-  std::map<std::pair<std::string, std::string>, const Result*> first_of_task = {};  // and task
-  std::map<std::pair<std::string, std::string>, Standing> standings = {};           // likewise
-};
-
-// Accuracy, its interval and what that is.
-LongCells accuracy_cells_of(const AccuracyCell& cell) {
-  if (cell.ok.empty()) return LongCells(4);
-  const stats::Interval ci = cell.interval();
-  return {fmt::format("{:.4f}", cell.percent()), fmt::format("{:.4f}", ci.low),
-          fmt::format("{:.4f}", ci.high),
-          cell.ok.size() > 1          ? "seeds"
-          : cell.ok[0]->test->samples ? "clustered"
-                                      : "wilson"};
-}
-
-LongCells published_cells(const LongRecipe& recipe, const std::string& row,
-                          const std::string& task) {
-  const AttentionRecord& attention = recipe.first_of.at(row)->attention;
-  const bool compares = recipe.reference != nullptr && recipe.first_of.at(row)->metric.empty() &&
-                        shows_published(recipe.group) && !recipe.group.has_other_data(task);
-  const auto value = !compares ? std::nullopt : recipe.reference->accuracy->value(task, attention);
-  if (!value) return LongCells(2);
-  return {fmt::format("{:.2f}", *value), recipe.reference->name};
-}
-
-LongCells baseline_cells(const Baseline& baseline, const AccuracyCell& cell) {
-  const bool known = baseline.highest().has_value();
-  return {fixed(cell.sd()), fixed(baseline.majority), fixed(baseline.chance),
-          known ? fmt::format("{}", cell.learned.size()) : "",
-          known && !cell.learned.empty() ? fixed(cell.learned_only().percent()) : ""};
-}
-
-LongCells standing_cells(const LongRecipe& recipe, const std::pair<std::string, std::string>& key) {
-  const auto it = recipe.standings.find(key);
-  if (it == recipe.standings.end()) return LongCells(7);
-  const Standing& s = it->second;
-  return {s.text(),
-          fixed(s.difference),
-          s.ci95 ? fixed(s.ci95->low) : "",
-          s.ci95 ? fixed(s.ci95->high) : "",
-          s.test,
-          s.p ? short_number(*s.p) : "",
-          s.adjusted ? short_number(*s.adjusted) : ""};
-}
-
-void append(LongCells& row, LongCells cells) {
-  row.insert(row.end(), std::make_move_iterator(cells.begin()),
-             std::make_move_iterator(cells.end()));
 }
 
 // What the protocol was changed in, by the user or a budget, for a row of this run.
@@ -193,110 +39,229 @@ std::string settings_text(const RecipeGroup& group, const Result& r) {
   return fmt::format("{}", fmt::join(all, "; "));
 }
 
-LongCells test_cells(const std::optional<Accuracy>& test) {
-  if (!test) return LongCells(5);
-  return {fmt::format("{}", test->accuracy), fmt::format("{}", test->correct),
-          fmt::format("{}", test->count), fmt::format("{:.6f}", test->ci95.low),
-          fmt::format("{:.6f}", test->ci95.high)};
+// A cell of an accuracy table.
+struct LongAccuracy {
+  const RecipeGroup& group;
+  std::string row, task;
+  AccuracyCell cell;
+  const Result& first;  // of the row's runs of the task
+  Baseline baseline;
+  std::optional<stats::Interval> ci95;
+  std::string place;  // of the standing, "" where there is none
+  Standing standing;
+  const Published* reference;  // null: none
+  std::optional<double> published;
+
+  const Result& counted() const { return cell.ok.empty() ? first : *cell.ok[0]; }
+};
+
+std::string interval_name(const AccuracyCell& cell) {
+  if (cell.ok.empty()) return "";
+  return cell.ok.size() > 1 ? "seeds" : cell.ok[0]->test->samples ? "clustered" : "wilson";
 }
 
-// What the accuracies are of, what the weights were trained for before, and the cost of both.
-LongCells origin_cells(const Result& r) {
-  if (!r.pretrained) return {r.metric, "", "", "", ""};
-  const PretrainingRecord& p = *r.pretrained;
-  return {r.metric, p.objective, integer_text(p.total_steps), integer_text(p.total_samples),
-          exact_number(p.total_seconds)};
+constexpr LongColumn<LongAccuracy> kAccuracyColumns[] = {
+    {"protocol", [](const auto& r) { return r.group.protocol; }},
+    {"overridden", [](const auto& r) { return overridden_text(r.group, r.first); }},
+    {"dtype", [](const auto& r) { return r.group.dtype; }},
+    {"synthetic",
+     [](const auto& r) { return fmt::format("{}", r.group.synthetic.contains(r.task)); }},
+    {"fingerprint", [](const auto& r) { return r.group.fingerprints.at(r.task); }},
+    {"task", [](const auto& r) { return r.task; }},
+    {"attention", [](const auto& r) { return r.row; }},
+    {"runs", [](const auto& r) { return fmt::format("{}", r.cell.ok.size()); }},
+    {"other_statuses", [](const auto& r) { return r.cell.statuses(); }},
+    {"accuracy_percent",
+     [](const auto& r) { return r.cell.ok.empty() ? "" : fixed(r.cell.percent()); }},
+    {"ci95_low", [](const auto& r) { return r.ci95 ? fixed(r.ci95->low) : ""; }},
+    {"ci95_high", [](const auto& r) { return r.ci95 ? fixed(r.ci95->high) : ""; }},
+    {"interval", [](const auto& r) { return interval_name(r.cell); }},
+    {"published_percent",
+     [](const auto& r) { return r.published ? fmt::format("{:.2f}", *r.published) : ""; }},
+    {"published_source", [](const auto& r) { return r.published ? r.reference->name : ""; }},
+    {"sd_over_seeds", [](const auto& r) { return fixed(r.cell.sd()); }},
+    {"majority_percent", [](const auto& r) { return fixed(r.baseline.majority); }},
+    {"chance_percent", [](const auto& r) { return fixed(r.baseline.chance); }},
+    {"runs_learned",
+     [](const auto& r) {
+       return r.baseline.highest() ? fmt::format("{}", r.cell.learned.size()) : "";
+     }},
+    {"learned_percent",
+     [](const auto& r) {
+       return r.baseline.highest() && !r.cell.learned.empty()
+                  ? fixed(r.cell.learned_only().percent())
+                  : "";
+     }},
+    {"place", [](const auto& r) { return r.place; }},
+    {"difference_to_best", [](const auto& r) { return fixed(r.standing.difference); }},
+    {"difference_low",
+     [](const auto& r) { return r.standing.ci95 ? fixed(r.standing.ci95->low) : ""; }},
+    {"difference_high",
+     [](const auto& r) { return r.standing.ci95 ? fixed(r.standing.ci95->high) : ""; }},
+    {"test", [](const auto& r) { return r.standing.test; }},
+    {"p", [](const auto& r) { return r.standing.p ? short_number(*r.standing.p) : ""; }},
+    {"p_holm",
+     [](const auto& r) { return r.standing.adjusted ? short_number(*r.standing.adjusted) : ""; }},
+    {"budget", [](const auto& r) { return r.group.budget.name; }},
+    {"metric", [](const auto& r) { return r.counted().metric; }},
+    {"pretrained",
+     [](const auto& r) { return r.counted().pretrained ? r.counted().pretrained->objective : ""; }},
+    {"regime", [](const auto& r) { return r.group.regime; }},
+    {"settings", [](const auto& r) { return settings_text(r.group, r.first); }},
+    {"diverged", [](const auto& r) { return fmt::format("{}", r.cell.diverged); }},
+    {"data_variant",
+     [](const auto& r) {
+       return r.group.variants.contains(r.task) ? r.group.variants.at(r.task) : "";
+     }},
+    {"sample_majority_percent", [](const auto& r) { return fixed(r.baseline.sample_majority); }},
+    {"recipe", [](const auto& r) { return fmt::format("{}", r.group.number); }},
+    {"dev_percent", [](const auto& r) { return fixed(r.cell.dev_percent()); }},
+};
+
+// `first`: of the row's runs.
+std::optional<double> published_accuracy(const RecipeGroup& group, const Published* reference,
+                                         const Result& first, const std::string& task) {
+  const bool compares = reference != nullptr && first.metric.empty() && shows_published(group) &&
+                        !group.has_other_data(task);
+  return compares ? reference->accuracy->value(task, first.attention) : std::nullopt;
 }
+
+void append_cells(const RecipeGroup& group, const Published* reference,
+                  std::vector<LongAccuracy>& rows) {
+  std::map<std::string, const Result*> first_of;                               // by row
+  std::map<std::pair<std::string, std::string>, const Result*> first_of_task;  // and task
+  for (const auto& [r, name] : row_names(group)) {
+    first_of.try_emplace(name, r);
+    first_of_task.try_emplace({name, r->task}, r);
+  }
+  const AccuracyCells cells = accuracy_cells(group);
+  std::map<std::pair<std::string, std::string>, Standing> places;  // likewise
+  for (const Standing& standing : standings(cells))
+    places.emplace(std::pair(standing.row, standing.task), standing);
+  for (const auto& [key, cell] : cells) {
+    const auto& [name, task] = key;
+    const auto standing = places.find(key);
+    const bool stands = standing != places.end();
+    rows.push_back({.group = group,
+                    .row = name,
+                    .task = task,
+                    .cell = cell,
+                    .first = *first_of_task.at(key),
+                    .baseline = baseline_of(group, task),
+                    .ci95 = cell.ok.empty() ? std::nullopt : std::optional(cell.interval()),
+                    .place = stands ? standing->second.text() : "",
+                    .standing = stands ? standing->second : Standing{},
+                    .reference = reference,
+                    .published = published_accuracy(group, reference, *first_of.at(name), task)});
+  }
+}
+
+struct LongRun {
+  const Result& run;
+  std::string settings, recipe, row;
+};
+
+constexpr LongColumn<LongRun> kRunColumns[] = {
+    {"task", [](const auto& r) { return r.run.task; }},
+    {"attention", [](const auto& r) { return r.run.attention.label; }},
+    {"options", [](const auto& r) { return json_line(r.run.attention.options); }},
+    {"protocol", [](const auto& r) { return r.run.protocol; }},
+    {"overridden",
+     [](const auto& r) { return fmt::format("{}", fmt::join(r.run.overridden(), "; ")); }},
+    {"dtype", [](const auto& r) { return r.run.dtype(); }},
+    {"seed", [](const auto& r) { return fmt::format("{}", r.run.seed); }},
+    {"status", [](const auto& r) { return to_string(r.run.status); }},
+    {"reason", [](const auto& r) { return r.run.reason; }},
+    {"test_accuracy",
+     [](const auto& r) { return r.run.test ? exact_number(r.run.test->accuracy) : ""; }},
+    {"test_correct",
+     [](const auto& r) { return r.run.test ? exact_integer(r.run.test->correct) : ""; }},
+    {"test_count",
+     [](const auto& r) { return r.run.test ? exact_integer(r.run.test->count) : ""; }},
+    {"ci95_low",
+     [](const auto& r) { return r.run.test ? fmt::format("{:.6f}", r.run.test->ci95.low) : ""; }},
+    {"ci95_high",
+     [](const auto& r) { return r.run.test ? fmt::format("{:.6f}", r.run.test->ci95.high) : ""; }},
+    {"dev_accuracy",
+     [](const auto& r) { return r.run.dev ? exact_number(r.run.dev->accuracy) : ""; }},
+    {"best_step", [](const auto& r) { return exact_integer(r.run.best_step); }},
+    {"steps", [](const auto& r) { return exact_integer(r.run.steps); }},
+    {"parameters", [](const auto& r) { return exact_integer(r.run.parameters); }},
+    {"seconds", [](const auto& r) { return exact_number(r.run.training.seconds); }},
+    {"steps_per_second",
+     [](const auto& r) { return exact_number(r.run.training.steps_per_second); }},
+    {"tokens_per_second",
+     [](const auto& r) { return exact_number(r.run.training.tokens_per_second); }},
+    {"peak_memory_mib", [](const auto& r) { return exact_number(r.run.training.peak_memory_mib); }},
+    {"data_source", [](const auto& r) { return r.run.data.source; }},
+    {"synthetic", [](const auto& r) { return fmt::format("{}", r.run.data.synthetic); }},
+    {"fingerprint", [](const auto& r) { return r.run.data.fingerprint; }},
+    {"majority", [](const auto& r) { return exact_number(r.run.data.majority); }},
+    {"dev_majority", [](const auto& r) { return exact_number(r.run.data.dev_majority); }},
+    {"left_majority_at", [](const auto& r) { return exact_integer(r.run.left_majority_at); }},
+    {"machine", [](const auto& r) { return machine_setting_text(r.run); }},
+    {"contract", [](const auto& r) { return r.run.contract ? r.run.contract->count() : ""; }},
+    {"contract_failures",
+     [](const auto& r) { return r.run.contract ? r.run.contract->failures() : ""; }},
+    {"metric", [](const auto& r) { return r.run.metric; }},
+    {"pretrained",
+     [](const auto& r) { return r.run.pretrained ? r.run.pretrained->objective : ""; }},
+    {"total_steps",
+     [](const auto& r) {
+       return r.run.pretrained ? exact_integer(r.run.pretrained->total_steps) : "";
+     }},
+    {"total_samples",
+     [](const auto& r) {
+       return r.run.pretrained ? exact_integer(r.run.pretrained->total_samples) : "";
+     }},
+    {"total_seconds",
+     [](const auto& r) {
+       return r.run.pretrained ? exact_number(r.run.pretrained->total_seconds) : "";
+     }},
+    {"path", [](const auto& r) { return r.run.path; }},
+    {"regime", [](const auto& r) { return r.run.regime; }},
+    {"settings", [](const auto& r) { return r.settings; }},
+    {"others", [](const auto& r) { return exact_number(r.run.training.others); }},
+    {"evaluation_peak_memory_mib",
+     [](const auto& r) { return exact_number(r.run.training.evaluation_peak_memory_mib); }},
+    {"data_memory_mib", [](const auto& r) { return exact_number(r.run.training.data_memory_mib); }},
+    {"sample_majority", [](const auto& r) { return exact_number(r.run.data.sample_majority); }},
+    {"dev_sample_majority",
+     [](const auto& r) { return exact_number(r.run.data.dev_sample_majority); }},
+    {"measured_from",
+     [](const auto& r) {
+       return r.run.training.measured_from > 0 ? exact_integer(r.run.training.measured_from) : "";
+     }},
+    {"recipe", [](const auto& r) { return r.recipe; }},
+    {"row", [](const auto& r) { return r.row; }},
+    {"never_left_majority",
+     [](const auto& r) -> std::string {
+       return r.run.left_majority_at ? "false" : r.run.never_left_majority() ? "true" : "";
+     }},
+    {"data_variant", [](const auto& r) { return r.run.data.variant(); }},
+};
 
 }  // namespace
 
 Table accuracy_long(std::span<const Result> results, std::span<const Published> references) {
-  Table table = long_table("Accuracy", kAccuracyColumns);
-  for (const RecipeGroup& group : group_by_recipe(results)) {
-    LongRecipe recipe{.group = group, .reference = nearest(group, references)};
-    for (const auto& [r, name] : row_names(group)) {
-      recipe.first_of.try_emplace(name, r);
-      recipe.first_of_task.try_emplace({name, r->task}, r);
-    }
-    const AccuracyCells cells = accuracy_cells(group);
-    for (Standing& standing : standings(cells)) {
-      const std::pair key(standing.row, standing.task);
-      recipe.standings.emplace(key, std::move(standing));
-    }
-    for (const auto& [key, cell] : cells) {
-      const auto& [name, task] = key;
-      const Result& of_task = *recipe.first_of_task.at(key);
-      LongCells row{group.protocol,
-                    overridden_text(group, of_task),
-                    group.dtype,
-                    group.synthetic.contains(task) ? "true" : "false",
-                    group.fingerprints.at(task),
-                    task,
-                    name,
-                    fmt::format("{}", cell.ok.size()),
-                    cell.statuses()};
-      append(row, accuracy_cells_of(cell));
-      append(row, published_cells(recipe, name, task));
-      const Baseline baseline = baseline_of(group, task);
-      append(row, baseline_cells(baseline, cell));
-      append(row, standing_cells(recipe, key));
-      row.push_back(group.budget.name);
-      const Result& first = cell.ok.empty() ? of_task : *cell.ok[0];
-      append(row, {first.metric, first.pretrained ? first.pretrained->objective : "", group.regime,
-                   settings_text(group, of_task), fmt::format("{}", cell.diverged),
-                   group.variants.contains(task) ? group.variants.at(task) : "",
-                   fixed(baseline.sample_majority), fmt::format("{}", group.number),
-                   fixed(cell.dev_percent())});
-      table.rows.push_back(std::move(row));
-    }
-  }
-  return table;
+  const std::vector<RecipeGroup> groups = group_by_recipe(results);
+  std::vector<LongAccuracy> rows;
+  for (const RecipeGroup& group : groups) append_cells(group, nearest(group, references), rows);
+  return long_table("Accuracy", kAccuracyColumns, rows);
 }
 
 Table results_long(std::span<const Result> results) {
-  Table table = long_table("Runs", kRunColumns);
-  std::map<const Result*, std::string> settings, recipes, rows;
+  std::vector<LongRun> rows;
+  for (const Result& r : results) rows.push_back({.run = r});
   for (const RecipeGroup& group : group_by_recipe(results)) {
     for (const auto& [r, name] : row_names(group)) {
-      settings[r] = settings_text(group, *r);
-      recipes[r] = fmt::format("{}", group.number);
-      rows[r] = name;
+      LongRun& row = rows[static_cast<size_t>(r - results.data())];
+      row.settings = settings_text(group, *r);
+      row.recipe = fmt::format("{}", group.number);
+      row.row = name;
     }
   }
-  for (const Result& r : results) {
-    LongCells row{r.task,
-                  r.attention.label,
-                  json_line(r.attention.options),
-                  r.protocol,
-                  fmt::format("{}", fmt::join(r.overridden(), "; ")),
-                  r.dtype(),
-                  fmt::format("{}", r.seed),
-                  to_string(r.status),
-                  r.reason};
-    append(row, test_cells(r.test));
-    append(row,
-           {r.dev ? fmt::format("{}", r.dev->accuracy) : "", integer_text(r.best_step),
-            integer_text(r.steps), integer_text(r.parameters), exact_number(r.training.seconds),
-            exact_number(r.training.steps_per_second), exact_number(r.training.tokens_per_second),
-            exact_number(r.training.peak_memory_mib), r.data.source,
-            r.data.synthetic ? "true" : "false", r.data.fingerprint, exact_number(r.data.majority),
-            exact_number(r.data.dev_majority), integer_text(r.left_majority_at),
-            machine_setting_text(r), r.contract ? r.contract->count() : "",
-            r.contract ? r.contract->failures() : ""});
-    append(row, origin_cells(r));
-    append(row, {r.path, r.regime, settings[&r], exact_number(r.training.others),
-                 exact_number(r.training.evaluation_peak_memory_mib),
-                 exact_number(r.training.data_memory_mib), exact_number(r.data.sample_majority),
-                 exact_number(r.data.dev_sample_majority),
-                 r.training.measured_from > 0 ? fmt::format("{}", r.training.measured_from) : "",
-                 recipes[&r], rows[&r],
-                 r.left_majority_at        ? "false"
-                 : r.never_left_majority() ? "true"
-                                           : "",
-                 r.data.variant()});
-    table.rows.push_back(std::move(row));
-  }
-  return table;
+  return long_table("Runs", kRunColumns, rows);
 }
 
 }  // namespace lra

@@ -1,6 +1,7 @@
 // The numbers of fidelity experiments in long form.
 #include <fmt/format.h>
 
+#include "results/print/long_table.h"
 #include "results/records/json_line.h"
 #include "results/tables/fidelity_groups.h"
 #include "results/tables/fidelity_table.h"
@@ -8,70 +9,69 @@
 namespace lra {
 namespace {
 
-constexpr const char* kFidelityColumns[] = {
-    "experiment", "attention", "options",     "budget", "budget_value", "length",  "heads",
-    "head_dim",   "trials",    "seed",        "dtype",  "device",       "threads", "data",
-    "layer",      "synthetic", "fingerprint", "status", "reason",       "measure", "mean",
-    "sd",         "ci95_low",  "ci95_high",   "median", "worst",        "time_ms", "peak_mib",
-    "flops",      "machine",   "path"};
-
-// One row of the long form; `e` is null where the cell has no such measure.
-std::vector<std::string> long_row(const Fidelity& f, const std::string& measure,
-                                  const TrialEstimate* e) {
-  const auto number = [](const std::optional<double>& value) {
-    return value ? fmt::format("{:.9g}", *value) : std::string();
-  };
-  const auto integer = [](const std::optional<int64_t>& value) {
-    return value ? fmt::format("{}", *value) : std::string();
-  };
-  const auto of = [&](double value) { return e == nullptr ? "" : fmt::format("{:.9g}", value); };
-  const TrialEstimate none;
-  const TrialEstimate& estimate = e == nullptr ? none : *e;
-  const bool run = f.data.from_run();
-  return {integer(f.experiment),
-          f.attention.label,
-          json_line(f.attention.options),
-          f.budget,
-          f.budget.empty() ? "" : integer(f.budget_value),
-          integer(f.length),
-          integer(f.heads),
-          integer(f.head_dim),
-          integer(f.trials),
-          fmt::format("{}", f.seed),
-          f.dtype,
-          f.device,
-          integer(f.threads),
-          fidelity_data_text(f.data),
-          integer(f.layer),
-          run ? (f.data.synthetic ? "true" : "false") : "",
-          f.data.fingerprint,
-          to_string(f.status),
-          f.reason,
-          measure,
-          of(estimate.mean),
-          number(estimate.sd),
-          estimate.ci95 ? of(estimate.ci95->low) : "",
-          estimate.ci95 ? of(estimate.ci95->high) : "",
-          of(estimate.median),
-          of(estimate.worst),
-          f.time ? number(f.time->median) : "",
-          f.memory ? number(f.memory->peak) : "",
-          number(f.flops),
-          machine_text(f.machine),
-          f.path};
+std::string nine_digits(const std::optional<double>& value) {
+  return value ? fmt::format("{:.9g}", *value) : "";
 }
+
+struct LongMeasure {
+  const Fidelity& of;
+  std::string measure;  // "": the cell has none
+  std::optional<TrialEstimate> estimate;
+};
+
+constexpr LongColumn<LongMeasure> kFidelityColumns[] = {
+    {"experiment", [](const auto& r) { return exact_integer(r.of.experiment); }},
+    {"attention", [](const auto& r) { return r.of.attention.label; }},
+    {"options", [](const auto& r) { return json_line(r.of.attention.options); }},
+    {"budget", [](const auto& r) { return r.of.budget; }},
+    {"budget_value",
+     [](const auto& r) { return r.of.budget.empty() ? "" : exact_integer(r.of.budget_value); }},
+    {"length", [](const auto& r) { return exact_integer(r.of.length); }},
+    {"heads", [](const auto& r) { return exact_integer(r.of.heads); }},
+    {"head_dim", [](const auto& r) { return exact_integer(r.of.head_dim); }},
+    {"trials", [](const auto& r) { return exact_integer(r.of.trials); }},
+    {"seed", [](const auto& r) { return fmt::format("{}", r.of.seed); }},
+    {"dtype", [](const auto& r) { return r.of.dtype; }},
+    {"device", [](const auto& r) { return r.of.device; }},
+    {"threads", [](const auto& r) { return exact_integer(r.of.threads); }},
+    {"data", [](const auto& r) { return fidelity_data_text(r.of.data); }},
+    {"layer", [](const auto& r) { return exact_integer(r.of.layer); }},
+    {"synthetic",
+     [](const auto& r) {
+       return r.of.data.from_run() ? fmt::format("{}", r.of.data.synthetic) : "";
+     }},
+    {"fingerprint", [](const auto& r) { return r.of.data.fingerprint; }},
+    {"status", [](const auto& r) { return to_string(r.of.status); }},
+    {"reason", [](const auto& r) { return r.of.reason; }},
+    {"measure", [](const auto& r) { return r.measure; }},
+    {"mean", [](const auto& r) { return r.estimate ? nine_digits(r.estimate->mean) : ""; }},
+    {"sd", [](const auto& r) { return r.estimate ? nine_digits(r.estimate->sd) : ""; }},
+    {"ci95_low",
+     [](const auto& r) {
+       return r.estimate && r.estimate->ci95 ? nine_digits(r.estimate->ci95->low) : "";
+     }},
+    {"ci95_high",
+     [](const auto& r) {
+       return r.estimate && r.estimate->ci95 ? nine_digits(r.estimate->ci95->high) : "";
+     }},
+    {"median", [](const auto& r) { return r.estimate ? nine_digits(r.estimate->median) : ""; }},
+    {"worst", [](const auto& r) { return r.estimate ? nine_digits(r.estimate->worst) : ""; }},
+    {"time_ms", [](const auto& r) { return r.of.time ? nine_digits(r.of.time->median) : ""; }},
+    {"peak_mib", [](const auto& r) { return r.of.memory ? nine_digits(r.of.memory->peak) : ""; }},
+    {"flops", [](const auto& r) { return nine_digits(r.of.flops); }},
+    {"machine", [](const auto& r) { return machine_text(r.of.machine); }},
+    {"path", [](const auto& r) { return r.of.path; }},
+};
 
 }  // namespace
 
 Table fidelity_long(std::span<const Fidelity> cells) {
-  Table table{.title = "Fidelity", .columns = {}, .rows = {}, .notes = {}};
-  for (const char* column : kFidelityColumns) table.columns.push_back({column});
+  std::vector<LongMeasure> rows;
   for (const Fidelity& f : cells) {
-    if (f.measures.empty()) table.rows.push_back(long_row(f, "", nullptr));
-    for (const auto& [name, estimate] : f.measures)
-      table.rows.push_back(long_row(f, name, &estimate));
+    if (f.measures.empty()) rows.push_back({.of = f});
+    for (const auto& [name, estimate] : f.measures) rows.push_back({f, name, estimate});
   }
-  return table;
+  return long_table("Fidelity", kFidelityColumns, rows);
 }
 
 }  // namespace lra

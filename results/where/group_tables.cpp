@@ -7,6 +7,7 @@
 #include <set>
 #include <tuple>
 
+#include "results/print/long_table.h"
 #include "results/records/json_line.h"
 #include "results/records/setup_groups.h"
 #include "results/where/groups.h"
@@ -47,7 +48,6 @@ Table group_table(const std::string& title, const WhereGroup& group,
                   WhereSums (*sums_of)(const Where& record)) {
   Table table{.title = fmt::format("{}: {}", title, group.setting),
               .columns = {{"attention", Align::kLeft}, {"step ms"}},
-              .rows = {},
               .notes = {"step: median without recording; the others: ms of the mean recorded step "
                         "(share of it), an op's own time without the ops inside it"}};
   table.notes.insert(table.notes.end(), group.notes.begin(), group.notes.end());
@@ -83,46 +83,50 @@ std::string where_rate(const std::optional<double>& work, double ms) {
   return work && ms > 0 ? exact_number(*work / ms / 1e6) : "";
 }
 
-void append_long(const Where& record, Table& table) {
-  const auto add = [&](const std::string& kind, const WhereOp& op, const std::string& pass) {
-    table.rows.push_back({record.attention.label,
-                          json_line(record.attention.options),
-                          record.protocol,
-                          record.task,
-                          fmt::format("{}", fmt::join(record.sets, "; ")),
-                          record.protocol_sha256,
-                          record.own_settings_sha256,
-                          record.settings_sha256,
-                          to_string(record.mode),
-                          fmt::format("{}", record.length),
-                          fmt::format("{}", record.batch),
-                          record.heads ? fmt::format("{}", *record.heads) : "",
-                          record.head_dim ? fmt::format("{}", *record.head_dim) : "",
-                          record.dtype,
-                          record.device,
-                          cpu_kernels(record.software, record.device),
-                          fmt::format("{}", record.threads),
-                          machine_text(record.machine),
-                          exact_number(record.step_ms),
-                          kind,
-                          op.op,
-                          op.part,
-                          pass,
-                          exact_number(op.calls),
-                          exact_number(op.ms),
-                          exact_number(share_of_step(op.ms, record)),
-                          exact_number(op.flops),
-                          exact_number(op.bytes),
-                          where_rate(op.flops, op.ms),
-                          where_rate(op.bytes, op.ms),
-                          exact_number(op.roofline),
-                          exact_number(record.roofline.gflops),
-                          exact_number(record.roofline.gigabytes_per_second),
-                          record.path});
-  };
-  for (const WhereOp& op : record.ops) add(to_string(op.kind), op, to_string(op.pass));
-  add(kOutside, {.ms = record.outside_ms}, "");
-}
+// A row of the long form: an op, or what is in none.
+struct LongOp {
+  const Where& step;
+  WhereOp op;
+  std::string kind, pass;
+};
+
+constexpr LongColumn<LongOp> kOpColumns[] = {
+    {"attention", [](const auto& r) { return r.step.attention.label; }},
+    {"options", [](const auto& r) { return json_line(r.step.attention.options); }},
+    {"protocol", [](const auto& r) { return r.step.protocol; }},
+    {"task", [](const auto& r) { return r.step.task; }},
+    {"sets", [](const auto& r) { return fmt::format("{}", fmt::join(r.step.sets, "; ")); }},
+    {"protocol_sha256", [](const auto& r) { return r.step.protocol_sha256; }},
+    {"own_settings_sha256", [](const auto& r) { return r.step.own_settings_sha256; }},
+    {"settings_sha256", [](const auto& r) { return r.step.settings_sha256; }},
+    {"mode", [](const auto& r) { return to_string(r.step.mode); }},
+    {"length", [](const auto& r) { return exact_integer(r.step.length); }},
+    {"batch", [](const auto& r) { return exact_integer(r.step.batch); }},
+    {"heads", [](const auto& r) { return exact_integer(r.step.heads); }},
+    {"head_dim", [](const auto& r) { return exact_integer(r.step.head_dim); }},
+    {"dtype", [](const auto& r) { return r.step.dtype; }},
+    {"device", [](const auto& r) { return r.step.device; }},
+    {"kernels", [](const auto& r) { return cpu_kernels(r.step.software, r.step.device); }},
+    {"threads", [](const auto& r) { return exact_integer(r.step.threads); }},
+    {"machine", [](const auto& r) { return machine_text(r.step.machine); }},
+    {"step_ms", [](const auto& r) { return exact_number(r.step.step_ms); }},
+    {"kind", [](const auto& r) { return r.kind; }},
+    {"op", [](const auto& r) { return r.op.op; }},
+    {"part", [](const auto& r) { return r.op.part; }},
+    {"pass", [](const auto& r) { return r.pass; }},
+    {"calls", [](const auto& r) { return exact_number(r.op.calls); }},
+    {"ms", [](const auto& r) { return exact_number(r.op.ms); }},
+    {"share", [](const auto& r) { return exact_number(share_of_step(r.op.ms, r.step)); }},
+    {"flops", [](const auto& r) { return exact_number(r.op.flops); }},
+    {"bytes", [](const auto& r) { return exact_number(r.op.bytes); }},
+    {"gflops", [](const auto& r) { return where_rate(r.op.flops, r.op.ms); }},
+    {"gbps", [](const auto& r) { return where_rate(r.op.bytes, r.op.ms); }},
+    {"roofline_share", [](const auto& r) { return exact_number(r.op.roofline); }},
+    {"roofline_gflops", [](const auto& r) { return exact_number(r.step.roofline.gflops); }},
+    {"roofline_gbps",
+     [](const auto& r) { return exact_number(r.step.roofline.gigabytes_per_second); }},
+    {"path", [](const auto& r) { return r.step.path; }},
+};
 
 }  // namespace
 
@@ -147,44 +151,13 @@ std::vector<Table> where_detail_tables(std::span<const Where> records, size_t mo
 }
 
 Table where_long(std::span<const Where> records) {
-  Table table{.title = "Where a step's time goes", .columns = {}, .rows = {}, .notes = {}};
-  for (const char* column : {"attention",
-                             "options",
-                             "protocol",
-                             "task",
-                             "sets",
-                             "protocol_sha256",
-                             "own_settings_sha256",
-                             "settings_sha256",
-                             "mode",
-                             "length",
-                             "batch",
-                             "heads",
-                             "head_dim",
-                             "dtype",
-                             "device",
-                             "kernels",
-                             "threads",
-                             "machine",
-                             "step_ms",
-                             "kind",
-                             "op",
-                             "part",
-                             "pass",
-                             "calls",
-                             "ms",
-                             "share",
-                             "flops",
-                             "bytes",
-                             "gflops",
-                             "gbps",
-                             "roofline_share",
-                             "roofline_gflops",
-                             "roofline_gbps",
-                             "path"})
-    table.columns.push_back({column});
-  for (const Where& record : records) append_long(record, table);
-  return table;
+  std::vector<LongOp> rows;
+  for (const Where& record : records) {
+    for (const WhereOp& op : record.ops)
+      rows.push_back({record, op, to_string(op.kind), to_string(op.pass)});
+    rows.push_back({.step = record, .op = {.ms = record.outside_ms}, .kind = kOutside});
+  }
+  return long_table("Where a step's time goes", kOpColumns, rows);
 }
 
 }  // namespace lra
