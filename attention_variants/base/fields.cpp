@@ -17,6 +17,11 @@ std::string number_text(double x) {
                                                         : fmt::format("{}", x);
 }
 
+Check list_of(const std::function<bool(const json&)>& holds, const std::string& expected) {
+  return {[holds](const json& v) { return v.is_array() && std::ranges::all_of(v, holds); },
+          "a list of " + expected};
+}
+
 }  // namespace
 
 Check at_least(double low) {
@@ -42,17 +47,18 @@ Check one_of(std::vector<std::string> names) {
 }
 
 Check numbers(const Check& each) {
-  return {[each](const json& v) {
-            return v.is_array() && std::ranges::all_of(v, [&](const json& item) {
-                     return item.is_number() && each.holds(item);
-                   });
-          },
-          "a list of numbers, each " + each.expected};
+  return list_of([each](const json& v) { return v.is_number() && each.holds(v); },
+                 "numbers, each " + each.expected);
 }
 
-Check json_object() {
-  return {[](const json& v) { return v.is_object(); }, "a JSON object"};
+Check integers(const Check& each) {
+  return list_of([each](const json& v) { return v.is_number_integer() && each.holds(v); },
+                 "integers " + each.expected);
 }
+
+Check strings() { return list_of(&json::is_string, "strings"); }
+
+Check json_object() { return {&json::is_object, "a JSON object"}; }
 
 void check_keys(const json& object, const std::vector<std::string>& names,
                 const std::string& where) {

@@ -39,8 +39,10 @@ Check at_least(double low);
 Check between(double low, double high);  // both included
 Check more_than(double low);
 Check one_of(std::vector<std::string> names);
-/// A list of numbers, of which each holds.
+/// A list of such, of which each holds.
 Check numbers(const Check& each);
+Check integers(const Check& each);
+Check strings();
 Check json_object();
 
 /// Collects the field names of a struct.

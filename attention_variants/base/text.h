@@ -1,10 +1,13 @@
 // Bytes of unknown origin as readable text, and as Python writes them; lists of words;
-// counts of nouns.
+// counts of nouns; numbers.
 #pragma once
 
+#include <charconv>
 #include <concepts>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 namespace lra {
@@ -42,6 +45,16 @@ std::string plural(std::string_view noun, std::integral auto count) {
 /// A number and its noun: "0 seeds", "1 seed", "2 passes".
 std::string count_text(std::integral auto count, std::string_view noun) {
   return std::to_string(count) + " " + plural(noun, count);
+}
+
+/// The number that the text is, all of it, as std::from_chars reads it; none where it is not.
+template <class Number>
+std::optional<Number> whole_number(std::string_view text) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return value;
 }
 
 }  // namespace lra

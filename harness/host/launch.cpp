@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdlib>
 
 #include "attention_variants/base/error.h"
+#include "attention_variants/base/text.h"
 
 namespace lra::host {
 namespace {
@@ -29,10 +29,8 @@ constexpr Variables kVariables[] = {
 std::optional<int64_t> number(const Environment& environment, const char* name) {
   const std::optional<std::string> text = environment(name);
   if (!text) return std::nullopt;
-  int64_t value = 0;
-  const char* end = text->data() + text->size();
-  const auto [stop, error] = std::from_chars(text->data(), end, value);
-  if (error != std::errc() || stop != end || value < 0)
+  const int64_t value = whole_number<int64_t>(*text).value_or(-1);
+  if (value < 0)
     throw UsageError(fmt::format("the environment variable {} should be a number from 0, not '{}'",
                                  name, *text));
   return value;

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 #include <nccl.h>
 
-#include <charconv>
 #include <cstdlib>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "attention_variants/base/text.h"
 #include "harness/host/runtime.h"
 #include "harness/host/self_command.h"
 #include "harness/processes/nccl_group.h"
@@ -27,9 +27,8 @@ std::string needed(const host::Launch& launch, const std::string& name) {
 }
 
 uint16_t port_of(const std::string& text) {
-  uint16_t port = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
-  if (error != std::errc() || end != text.data() + text.size() || port == 0)
+  const uint16_t port = whole_number<uint16_t>(text).value_or(0);
+  if (port == 0)
     throw UsageError("MASTER_PORT should be a port from 1 to 65535, not '" + text + "'");
   return port;
 }

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <filesystem>
 #include <map>
 #include <optional>
 
+#include "attention_variants/base/text.h"
 #include "harness/host/folder_lock.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
@@ -51,10 +51,8 @@ BatchRule parse_batch(const std::string& text) {
   if (text == kLargest) return {.kind = BatchRule::Kind::largest, .policy = kLargest};
   const bool tokens = text.starts_with(kTokens);
   const std::string digits = tokens ? text.substr(std::string(kTokens).size()) : text;
-  int64_t count = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), count);
-  if (error != std::errc() || end != digits.data() + digits.size() || count < 1 ||
-      count > int64_t{1} << 24) {
+  const int64_t count = whole_number<int64_t>(digits).value_or(0);
+  if (count < 1 || count > int64_t{1} << 24) {
     throw UsageError(
         "--batch should be a number of samples, tokens=T (as many as have at most T tokens) or "
         "largest (the most that fits --memory-limit), not '" +
@@ -254,7 +252,7 @@ ProfilePlan plan_profile(const ProfileRequest& request, ProfilePlan plan) {
   if (plan.passes == 0) plan.passes = plan.seconds < kRough ? 1 : 3;
   const std::vector<NamedAttention> attentions = asked_attentions(request, preset);
   const int64_t inputs = common.scope == ProfileScope::model ? task(common.task).inputs : 1;
-  for (const int64_t length : request.lengths.empty() ? preset.length_list() : request.lengths) {
+  for (const int64_t length : request.lengths.empty() ? preset.lengths : request.lengths) {
     for (const auto& [attention, kept_file] : attentions) {
       ProfileCell cell = common;
       cell.attention = attention;

@@ -21,7 +21,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool prepared(const fs::path& directory, const std::string& name) {
-  return fs::exists(directory / name / "manifest.json");
+  return fs::exists(directory / name / kManifestFile);
 }
 
 PrepareOptions generated(const TaskBudget& budget, const DataSources& from) {
@@ -213,7 +213,7 @@ class PreparationLock {
 bool prepare_data(const std::string& name, PrepareOptions options) {
   const Task& chosen = task(name);
   const PreparationLock lock(options.out, name);
-  const bool existed = fs::exists(options.out / name / "manifest.json");
+  const bool existed = fs::exists(options.out / name / kManifestFile);
   if (!existed) check_place(fs::absolute(options.out) / name);
   check_in_the_way(options.out, name);  // before the work, not after it
   std::optional<host::Progress> progress;

@@ -33,7 +33,7 @@ void keep_fingerprints(const Suite& suite, const std::vector<TaskData>& data) {
   for (const TaskData& of_task : data) {
     const std::string& name = of_task.task;
     const std::string found =
-        Manifest::read(of_task.directory / name / "manifest.json").fingerprint();
+        Manifest::read(of_task.directory / name / kManifestFile).fingerprint();
     std::string kept = known.value(name, "");
     if (kept.empty()) kept = recorded_fingerprint(suite, name, of_task.directory);
     if (kept.empty()) kept = found;
@@ -80,7 +80,7 @@ void check_cells_can_read(const Suite& suite, const TaskData& of_task) {
 
 void check_given_data(const Suite& suite, const std::vector<TaskData>& data) {
   for (const TaskData& of_task : data) {
-    if (!of_task.make && fs::exists(of_task.directory / of_task.task / "manifest.json"))
+    if (!of_task.make && fs::exists(of_task.directory / of_task.task / kManifestFile))
       check_cells_can_read(suite, of_task);
   }
 }

@@ -28,7 +28,7 @@ struct CutCell {
 
 // Data that are not there yet have none.
 bool has_whole_samples(const TaskData& data) {
-  return task(data.task).whole_samples && fs::exists(data.directory / data.task / "manifest.json");
+  return task(data.task).whole_samples && fs::exists(data.directory / data.task / kManifestFile);
 }
 
 bool is_still_to_run(const SuiteCell& cell) {
@@ -100,7 +100,7 @@ void check_given_fingerprints(const Suite& suite) {
   if (given.empty()) return;
   const json all = kept_fingerprints(suite.request.out);
   for (const auto& [name, kept] : all.items()) {
-    const fs::path manifest = given / name / "manifest.json";
+    const fs::path manifest = given / name / kManifestFile;
     if (!fs::exists(manifest)) continue;
     const std::string found = Manifest::read(manifest).fingerprint();
     if (found != kept) throw_other_data(suite, name, given, found, kept);
@@ -116,7 +116,7 @@ std::vector<TaskData> suite_data(const Suite& suite) {
   // and another version of the program might make others of it.
   const json kept = kept_fingerprints(suite.request.out);
   for (const std::string& name : suite.request.tasks) {
-    const fs::path manifest = sources.folder / name / "manifest.json";
+    const fs::path manifest = sources.folder / name / kManifestFile;
     if (!fs::exists(manifest)) continue;
     auto source = sources.sources.find(name);
     if (source == sources.sources.end() && sources.synthetic)

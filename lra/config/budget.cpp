@@ -44,21 +44,15 @@ void check_attentions(const std::string& list) {
 std::vector<std::string> budget_names() { return embedded_names(embedded_budgets); }
 
 Budget load_budget(const std::string& name_or_path) {
-  const LoadedJson file = load_named_json("budget", name_or_path, embedded_budgets);
   Budget budget;
-  read_fields(file.value, budget, file.where);
-  if (budget.schema.empty() || budget.name.empty()) {
-    throw UsageError(
-        fmt::format(R"({} should hold "schema": "lra.budget/1" and a "name")", file.where));
-  }
-  budget.where = file.where;
+  budget.where = load_named_json("budget", name_or_path, embedded_budgets, budget).where;
   for (const auto& [name, value] : budget.tasks.items()) check_task_budget(budget, name);
   for (const std::string& name : budget.default_tasks())
-    check_has(budget, name, file.where + ": run");
+    check_has(budget, name, budget.where + ": run");
   if (!budget.attentions.empty())
-    read_at(file.where + ": attentions", [&] { check_attentions(budget.attentions); });
-  read_at(file.where + ": profile.preset", [&] { load_preset(budget.profile.preset); });
-  budget.profile.length_list(file.where);
+    read_at(budget.where + ": attentions", [&] { check_attentions(budget.attentions); });
+  read_at(budget.where + ": profile.preset", [&] { load_preset(budget.profile.preset); });
+  budget.profile.length_list(budget.where);
   return budget;
 }
 
@@ -83,9 +77,7 @@ std::vector<int64_t> ProfileBudget::length_list(const std::string& where) const 
 TaskBudget Budget::task(const std::string& task_name) const {
   check_has(*this, task_name, place());
   TaskBudget entry;
-  const std::string at = fmt::format("{}: tasks.{}", place(), task_name);
-  read_fields(tasks[task_name], entry, at);
-  if (!entry.set.is_object()) throw UsageError(fmt::format("{}.set should be a JSON object", at));
+  read_fields(tasks[task_name], entry, fmt::format("{}: tasks.{}", place(), task_name));
   return entry;
 }
 

@@ -30,7 +30,7 @@ struct TaskBudget {
     f("max_length", max_length, at_least(-1));
     f("resolution", resolution, at_least(-1));
     f("difficulty", difficulty);
-    f("set", set);
+    f("set", set, json_object());
   }
 };
 

@@ -75,16 +75,9 @@ json config_identity(json config) {
   if (config.contains("pretrained") && config["pretrained"].is_object())
     config["pretrained"] = config["pretrained"].value("sha256", "");
   for (const auto& [key, before] : settings_since().items()) {
-    const size_t dot = key.find('.');
-    json* group = &config;
-    if (dot != std::string::npos) {
-      const auto it = config.find(key.substr(0, dot));
-      if (it == config.end() || !it->is_object()) continue;
-      group = &*it;
-    }
-    const std::string name = dot == std::string::npos ? key : key.substr(dot + 1);
-    const auto it = group->find(name);
-    if (it != group->end() && *it == before) group->erase(it);
+    const json::json_pointer at = dotted_pointer(key);
+    if (config.contains(at) && config.at(at) == before)
+      config.at(at.parent_pointer()).erase(at.back());
   }
   return config;
 }

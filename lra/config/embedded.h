@@ -29,6 +29,18 @@ bool is_path(const std::string& name_or_path);
 LoadedJson load_named_json(const std::string& what, const std::string& name_or_path,
                            EmbeddedFiles files);
 
+/// The same, of which `file` takes the fields. Throws UsageError where `schema` or `name` is empty.
+template <HasFields File>
+LoadedJson load_named_json(const std::string& what, const std::string& name_or_path,
+                           EmbeddedFiles files, File& file) {
+  LoadedJson loaded = load_named_json(what, name_or_path, files);
+  read_fields(loaded.value, file, loaded.where);
+  if (file.schema.empty() || file.name.empty())
+    throw UsageError(loaded.where + R"( should hold "schema": "lra.)" + what +
+                     R"(/1" and a "name")");
+  return loaded;
+}
+
 /// What `read` gives of what stands at `where`, which goes before a UsageError in it: "protocol
 /// file p.json: attentions: nystrom: ...".
 template <class Read>

@@ -258,12 +258,10 @@ Config pretraining_config(const Config& config) {
       throw UsageError(std::string(kTest) + " has an effect only where evaluation.test is true");
     first.settings.evaluation.test = false;
   }
-  try {
+  read_at(std::string(kPretraining), [&] {
     settle(first);
     check_pretraining(first, config.overridden);
-  } catch (const UsageError& error) {
-    throw UsageError(std::string("pretraining: ") + error.what());
-  }
+  });
   std::set<std::string> keys(config.overridden.begin(), config.overridden.end());
   std::erase_if(keys, is_of_pretraining);
   collect_keys(config.settings.pretraining, "", keys);

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "attention_variants/base/fields.h"
-#include "attention_variants/base/json_text.h"
 #include "embedded_presets.h"
 #include "lra/config/embedded.h"
 #include "lra/config/once.h"
@@ -22,37 +21,21 @@ constexpr const char* kAll = "*";
 std::vector<std::string> preset_names() { return embedded_names(embedded_presets); }
 
 Preset load_preset(const std::string& name_or_path) {
-  const LoadedJson file = load_named_json("preset", name_or_path, embedded_presets);
   Preset preset;
-  read_fields(file.value, preset, file.where);
-  if (preset.schema.empty() || preset.name.empty()) {
-    throw UsageError(
-        fmt::format(R"({} should hold "schema": "lra.preset/1" and a "name")", file.where));
-  }
+  const LoadedJson file = load_named_json("preset", name_or_path, embedded_presets, preset);
   if (preset.scope == ProfileScope::model) {
     if (!file.value.contains("heads")) preset.heads = 0;
     if (!file.value.contains("head_dim")) preset.head_dim = 0;
   }
-  const auto is_length = [](const json& value) {
-    return value.is_number_integer() && value.get<int64_t>() >= 1 &&
-           value.get<int64_t>() <= kLongestLength;
-  };
-  if (!preset.lengths.is_array() || preset.lengths.empty() ||
-      !std::ranges::all_of(preset.lengths, is_length)) {
-    throw UsageError(fmt::format("{}: lengths should be a list of integers from 1 to {}, not {}",
-                                 file.where, kLongestLength, printable_json(preset.lengths)));
-  }
-  check_once(file.where + ": lengths", preset.length_list());
-  if (!preset.set.is_object())
-    throw UsageError(fmt::format("{}: set should be a JSON object", file.where));
+  if (preset.lengths.empty())
+    bad_value(file.where, "lengths", integers(between(1, kLongestLength)).expected, json::array());
+  check_once(file.where + ": lengths", preset.lengths);
   if (!preset.task.empty()) lra::task(preset.task);
   load_protocol(preset.protocol);
   read_at(file.where + ": attentions", [&] { attentions_of(preset.attentions); });
   check_once(file.where + ": attentions", parse_attentions(preset.attentions));
   return preset;
 }
-
-std::vector<int64_t> Preset::length_list() const { return lengths.get<std::vector<int64_t>>(); }
 
 std::vector<std::string> Preset::set_words() const {
   std::vector<std::string> words;

@@ -19,7 +19,7 @@ inline constexpr int64_t kLongestLength = 1 << 24;
 struct Preset {
   std::string schema, name, title, description;
   std::string attentions = "*";  // comma list; "*" = all that are not named otherwise
-  json lengths = json::array();  // N
+  std::vector<int64_t> lengths;  // N
   int64_t batch = 1;             // B; 0 = the protocol's of the task
   int64_t heads = kHeads, head_dim = kHeadDim;  // H, d; of scope model 0 = the protocol's
   ProfileScope scope = ProfileScope::core;
@@ -35,7 +35,7 @@ struct Preset {
     f("title", title);
     f("description", description);
     f("attentions", attentions);
-    f("lengths", lengths);
+    f("lengths", lengths, integers(between(1, kLongestLength)));
     f("batch", batch, at_least(0));
     f("heads", heads, at_least(1));
     f("head_dim", head_dim, at_least(1));
@@ -43,10 +43,9 @@ struct Preset {
     f("mode", mode);
     f("protocol", protocol);
     f("task", task);
-    f("set", set);
+    f("set", set, json_object());
   }
 
-  std::vector<int64_t> length_list() const;
   /// `set` as "a.b=v" words.
   std::vector<std::string> set_words() const;
 };

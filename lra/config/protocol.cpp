@@ -19,7 +19,7 @@ constexpr const char* kSchema = "lra.protocol/1";
 
 struct ProtocolFile {
   std::string schema, name, title, description, source, regime, extends;
-  json follows = json::array(), choices = json::array();
+  std::vector<std::string> follows, choices;
   bool inherit_choices = true;
   json settings = json::object(), tasks = json::object(), attentions = json::object(),
        attention_settings = json::object(), variants = json::object();
@@ -33,14 +33,14 @@ struct ProtocolFile {
     f("source", source);
     f("regime", regime, one_of({kFirstRegime, kLaterRegime, kRecallRegime}));
     f("extends", extends);
-    f("follows", follows);
-    f("choices", choices);
+    f("follows", follows, strings());
+    f("choices", choices, strings());
     f("inherit_choices", inherit_choices);
-    f("settings", settings);
-    f("tasks", tasks);
-    f("attentions", attentions);
-    f("attention_settings", attention_settings);
-    f("variants", variants);
+    f("settings", settings, json_object());
+    f("tasks", tasks, json_object());
+    f("attentions", attentions, json_object());
+    f("attention_settings", attention_settings, json_object());
+    f("variants", variants, json_object());
   }
 };
 
@@ -49,16 +49,6 @@ void check_settings_of(const json& value, const std::string& where) {
   Settings settings, before;
   read_fields(value, settings, where);
   read_fields(settings.pretraining, before, where + ".pretraining");
-}
-
-// Adds the strings of a list.
-void add_lines(const json& value, const char* key, const std::string& where,
-               std::vector<std::string>& lines) {
-  const bool strings = value.is_array() && std::ranges::all_of(value, [](const json& item) {
-                         return item.is_string();
-                       });
-  if (!strings) bad_value(where, key, "a list of strings", value);
-  for (const json& item : value) lines.push_back(item);
 }
 
 // Of an attention made from a file, which is not looked for until it is used.
@@ -139,21 +129,6 @@ void check_name(const Protocol& protocol, const std::string& where) {
                    " is a built-in protocol's; choose another, so that records tell them apart");
 }
 
-// The file's objects, checked to be such.
-void check_objects(const ProtocolFile& file, const std::string& where) {
-  if (file.schema.empty() || file.name.empty()) {
-    throw UsageError(where + R"( should hold "schema": "lra.protocol/1" and a "name")");
-  }
-  for (const json* part :
-       {&file.settings, &file.tasks, &file.attentions, &file.attention_settings, &file.variants}) {
-    if (!part->is_object()) {
-      throw UsageError(where +
-                       ": settings, tasks, attentions, attention_settings and variants should be "
-                       "JSON objects");
-    }
-  }
-}
-
 // Reads every name and value that a protocol holds.
 void check_protocol(const Protocol& protocol, const std::string& where) {
   check_settings_of(protocol.settings, where + ": settings");
@@ -203,18 +178,19 @@ std::string parent_of(const std::string& name, const std::string& extends) {
 
 // The file alone.
 Protocol of_file(const ProtocolFile& file, const std::string& where) {
-  Protocol own{.where = where,
-               .name = file.name,
-               .title = file.title,
-               .description = file.description,
-               .source = file.source};
-  if (!file.regime.empty()) own.regime = file.regime;
-  own.settings = file.settings;
-  own.tasks = file.tasks;
-  own.attentions = file.attentions;
-  own.attention_settings = file.attention_settings;
-  own.variants = file.variants;
-  return own;
+  return {.where = where,
+          .name = file.name,
+          .title = file.title,
+          .description = file.description,
+          .source = file.source,
+          .regime = file.regime.empty() ? kFirstRegime : file.regime,
+          .follows = file.follows,
+          .choices = file.choices,
+          .settings = file.settings,
+          .tasks = file.tasks,
+          .attentions = file.attentions,
+          .attention_settings = file.attention_settings,
+          .variants = file.variants};
 }
 
 // Options of a name that stands for another.
@@ -234,20 +210,20 @@ Protocol load(const std::string& name, std::vector<std::string>& seen) {
     throw UsageError("protocol " + name + " extends itself through " + seen.back());
   }
   seen.push_back(name);
-  const auto [value, where] = load_named_json("protocol", name, embedded_protocols);
   ProtocolFile file;
-  read_fields(value, file, where);
-  check_objects(file, where);
+  const std::string where = load_named_json("protocol", name, embedded_protocols, file).where;
   const Protocol own = of_file(file, where);
   Protocol parent, protocol = own;
   if (!file.extends.empty())
     parent =
         read_at(where + ": extends", [&] { return load(parent_of(name, file.extends), seen); });
   if (file.regime.empty()) protocol.regime = parent.regime;
-  protocol.follows = file.inherit_choices ? parent.follows : std::vector<std::string>();
-  protocol.choices = file.inherit_choices ? parent.choices : std::vector<std::string>();
-  add_lines(file.follows, "follows", where, protocol.follows);
-  add_lines(file.choices, "choices", where, protocol.choices);
+  if (file.inherit_choices) {
+    for (auto lines : {&Protocol::follows, &Protocol::choices}) {
+      const std::vector<std::string>& first = parent.*lines;
+      (protocol.*lines).insert((protocol.*lines).begin(), first.begin(), first.end());
+    }
+  }
   protocol.tasks = parent.tasks;
   // Own settings go over what an extended protocol sets by task, too.
   for (auto& [task_name, entry] : protocol.tasks.items()) erase_leaves(entry, own.settings);

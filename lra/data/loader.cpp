@@ -181,7 +181,7 @@ Batch gather_batch(const std::vector<Split>& splits, const std::vector<int64_t>&
     auto split = splits.begin();
     int64_t row = rows[b];
     for (; row >= split->size(); ++split) row -= split->size();
-    const int64_t kept = options.cut == 0 ? length : std::min(length, options.cut);
+    const int64_t kept = std::min(length, options.kept());
     if (split->has_position_labels()) {
       split->copy_labels(row, kept, labels + b * length);
     } else {

@@ -46,10 +46,10 @@ struct IdMap {
   std::string name;           // "without brackets"
 };
 
-/// Of manifest.json.
+inline constexpr const char* kManifestFile = "manifest.json";
 inline constexpr const char* kDataSchema = "lra.data/1";
 
-/// manifest.json
+/// What kManifestFile holds.
 struct Manifest {
   std::string task;
   std::string source;             // "generated", or the path given and what it was

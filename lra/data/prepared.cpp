@@ -55,8 +55,8 @@ bool holds_data(const fs::path& directory, const Manifest& manifest,
                 std::initializer_list<const char*> aside) {
   const fs::path folder = directory / manifest.task;
   check_in_the_way(directory, manifest.task);
-  if (!fs::exists(folder / "manifest.json")) return false;
-  const Manifest there = Manifest::read(folder / "manifest.json");
+  if (!fs::exists(folder / kManifestFile)) return false;
+  const Manifest there = Manifest::read(folder / kManifestFile);
   const std::string differs = difference(there.to_json(), manifest.to_json(), aside);
   if (!differs.empty()) refuse(folder, "already holds other data: " + differs);
   for (const auto& [name, file] : there.splits) check_hash_of(folder / file.name, file.sha256);
@@ -68,7 +68,7 @@ bool holds_data(const fs::path& directory, const Manifest& manifest,
 std::string folder_above(const fs::path& directory, const std::string& task) {
   if (directory.empty()) return "";
   try {
-    if (Manifest::read(directory / "manifest.json").task != task) return "";
+    if (Manifest::read(directory / kManifestFile).task != task) return "";
   } catch (const Error&) {
     return "";
   }
@@ -85,16 +85,16 @@ PreparedData::PreparedData(const fs::path& directory, const std::string& task, b
                            OpenedSplits opened)
     : folder_(directory / task) {
   const fs::path& folder = folder_;
-  if (!fs::exists(folder / "manifest.json")) {
+  if (!fs::exists(folder / kManifestFile)) {
     if (const std::string above = folder_above(directory, task); !above.empty()) throw Error(above);
     const std::string source = source_of(task);
     throw Error("no prepared data in " + folder.string() + "; make it with: lra data prepare " +
                 task + (source.empty() ? "" : " --source SOURCE") + " --out " +
                 shell_word(directory.string()) + (source.empty() ? "" : "; SOURCE: " + source));
   }
-  manifest_ = Manifest::read(folder / "manifest.json");
+  manifest_ = Manifest::read(folder / kManifestFile);
   if (manifest_.task != task) {
-    throw Error((folder / "manifest.json").string() + " is of task '" +
+    throw Error((folder / kManifestFile).string() + " is of task '" +
                 printable(manifest_.task, 100) + "', not '" + task + "'");
   }
   for (const auto& [name, file] : manifest_.splits) {
@@ -142,7 +142,7 @@ void check_in_the_way(const fs::path& directory, const std::string& task) {
   const fs::path folder = directory / task;
   if (!fs::exists(folder)) return;
   if (!fs::is_directory(folder)) refuse(folder, "is in the way: it is no folder");
-  if (!fs::exists(folder / "manifest.json") && !fs::is_empty(folder))
+  if (!fs::exists(folder / kManifestFile) && !fs::is_empty(folder))
     refuse(folder, "exists and holds no prepared data");
 }
 
@@ -167,12 +167,12 @@ void write_prepared(const fs::path& directory, Manifest manifest,
     const Split check(path, manifest.inputs, manifest.classes, manifest.vocabulary);
   }
   if (exists) {
-    const std::string there = Manifest::read(target / "manifest.json").fingerprint();
+    const std::string there = Manifest::read(target / kManifestFile).fingerprint();
     if (there == manifest.fingerprint()) return;
     refuse(target, "already holds other data: its fingerprint is " + there + ", not " +
                        manifest.fingerprint());
   }
-  write_json(folder.path() / "manifest.json", manifest.to_json());
+  write_json(folder.path() / kManifestFile, manifest.to_json());
   folder.commit();
 }
 

@@ -58,10 +58,9 @@ VisitOptions visit_options(const PrepareOptions& options) {
 
 std::array<int64_t, 3> split_counts(const PrepareOptions& options,
                                     const std::array<int64_t, 3>& otherwise, int64_t most) {
-  const std::array<int64_t, 3> given = {options.train, options.dev, options.test};
-  std::array<int64_t, 3> counts = otherwise;
+  std::array<int64_t, 3> counts = options.counts();
   for (size_t i = 0; i < 3; ++i) {
-    if (given[i] >= 0) counts[i] = given[i];
+    if (counts[i] < 0) counts[i] = otherwise[i];
     if (counts[i] < 1 || counts[i] > most)
       throw UsageError(
           fmt::format("--{} should be from 1 to {}, not {}", kSplits[i], most, counts[i]));
@@ -105,7 +104,7 @@ std::vector<std::string> notes_of_copies(const std::map<std::string, SplitWriter
 std::vector<std::string> notes_of_rows(const std::map<std::string, SplitWriter>& splits,
                                        const PrepareOptions& options,
                                        const std::array<int64_t, 3>& published) {
-  const int64_t limits[] = {options.train, options.dev, options.test};
+  const std::array<int64_t, 3> limits = options.counts();
   std::vector<std::string> notes;
   for (size_t i = 0; i < 3; ++i) {
     const SplitWriter& split = splits.at(kSplits[i]);

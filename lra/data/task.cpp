@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 #include <map>
 
@@ -21,9 +20,8 @@ std::vector<uint16_t> ids_of_text(std::string_view text, int64_t vocabulary) {
   std::vector<uint16_t> ids;
   while (!(text = strip(text)).empty()) {
     const std::string_view word = text.substr(0, text.find_first_of(" \t\n\v\f\r"));
-    int64_t id = -1;
-    const auto [end, error] = std::from_chars(word.begin(), word.end(), id);
-    if (error != std::errc() || end != word.end() || id < 0 || id >= vocabulary) {
+    const int64_t id = whole_number<int64_t>(word).value_or(-1);
+    if (id < 0 || id >= vocabulary) {
       throw Error(
           fmt::format("ids should be from 0 to {}, not '{}'", vocabulary - 1, printable(word, 40)));
     }
@@ -161,7 +159,7 @@ PreparedData open_data(const std::filesystem::path& directory, const std::string
   const auto check = [&](const char* name, int64_t expected, int64_t found) {
     if (expected == found) return;
     throw Error(fmt::format("{}: {} of {} should be {}, not {}",
-                            (directory / task_name / "manifest.json").string(), name, known.name,
+                            (directory / task_name / kManifestFile).string(), name, known.name,
                             expected, found));
   };
   // Of the files, which read_by() maps.

@@ -2,6 +2,7 @@
 // line.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
@@ -34,6 +35,9 @@ struct PrepareOptions {
   std::function<void(int64_t, int64_t, const std::string&)> progress;
   /// Set by Ctrl-C: preparation stops with an Error and leaves nothing behind. May be null.
   const std::atomic<bool>* stop = nullptr;
+
+  /// In the order of kSplits; -1 = not given.
+  std::array<int64_t, 3> counts() const { return {train, dev, test}; }
 };
 
 struct Task {

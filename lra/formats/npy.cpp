@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "attention_variants/base/error.h"
 #include "attention_variants/base/text.h"
@@ -26,9 +25,8 @@ std::string_view after(std::string_view header, std::string_view key, const std:
 }
 
 int64_t number(std::string_view text, const std::string& where) {
-  int64_t value = -1;
-  const auto [end, error] = std::from_chars(text.begin(), text.end(), value);
-  if (error != std::errc() || end != text.end() || value < 0 || value > kMost)
+  const int64_t value = whole_number<int64_t>(text).value_or(-1);
+  if (value < 0 || value > kMost)
     throw Error(where + ": '" + printable(text, 40) + "' is no size of an .npy");
   return value;
 }

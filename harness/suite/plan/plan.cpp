@@ -44,8 +44,7 @@ double makespan(const std::vector<double>& pending, int64_t jobs) {
 }
 
 Table plan_table(const Suite& suite, const std::vector<Prediction>& predictions, int64_t jobs) {
-  Table table{.title = "",
-              .columns = {{"cell"},
+  Table table{.columns = {{"cell"},
                           {"task", Align::kLeft},
                           {"attention", Align::kLeft},
                           {"seed"},
@@ -54,9 +53,7 @@ Table plan_table(const Suite& suite, const std::vector<Prediction>& predictions,
                           {"time"},
                           {"left"},
                           {"memory MiB"},
-                          {"from", Align::kLeft}},
-              .rows = {},
-              .notes = {}};
+                          {"from", Align::kLeft}}};
   for (size_t i = 0; i < suite.cells.size(); ++i) {
     const Config& config = suite.cells[i].config;
     const Prediction& p = predictions[i];

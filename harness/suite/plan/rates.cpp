@@ -141,7 +141,7 @@ bool same_model(const Profile& profile, const Config& config, const RateRecords&
 
 // The samples that an evaluation takes: those there are, or will be.
 int64_t dev_count(const TaskData& data) {
-  const fs::path manifest = data.directory / data.task / "manifest.json";
+  const fs::path manifest = data.directory / data.task / kManifestFile;
   if (fs::exists(manifest)) {
     const Manifest read = Manifest::read(manifest);
     const auto dev = read.splits.find("dev");

@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include "attention_variants/base/files.h"
+#include "attention_variants/base/text.h"
 #include "lra/data/reading.h"
 #include "lra/formats/image_files.h"
 #include "lra/tasks/image/cifar.h"
@@ -119,11 +119,8 @@ void read_jpeg_file(SourceFile& file, JpegImages& images) {
                     name = path.parent_path().filename().string(), number = path.stem().string();
   const auto known = std::ranges::find(kClasses, name);
   if (known == std::end(kClasses) || (half != "train" && half != "test")) return;
-  int64_t index = -1;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), index);
-  if (error != std::errc() || end != number.data() + number.size() || index < 0) {
-    throw Error(file.where() + ": the name should be a number, as 0012.jpg");
-  }
+  const int64_t index = whole_number<int64_t>(number).value_or(-1);
+  if (index < 0) throw Error(file.where() + ": the name should be a number, as 0012.jpg");
   const Image image = read_jpeg(file.read_all(1 << 20), file.where());
   if (image.width != kSide || image.height != kSide) {
     throw Error(file.where() + " should have 32 x 32 pixels, not " + std::to_string(image.width) +

@@ -1,6 +1,5 @@
 // ListOps: LRA's own files, basic_{train,val,test}.tsv: `Source` and `Target` separated by a tab,
 // no quoting, CRLF or LF.
-#include <charconv>
 #include <memory>
 #include <vector>
 
@@ -27,11 +26,9 @@ void read_row(std::string_view row, SplitWriter& out) {
                 std::to_string(1 + std::ranges::count(row, '\t')));
   }
   const std::string_view target = row.substr(tab + 1);
-  int64_t label = -1;
-  const auto [end, error] = std::from_chars(target.begin(), target.end(), label);
-  if (error != std::errc() || end != target.end() || label < 0 || label > 9) {
+  const int64_t label = whole_number<int64_t>(target).value_or(-1);
+  if (label < 0 || label > 9)
     throw Error("the label should be an integer from 0 to 9, not '" + printable(target, 40) + "'");
-  }
   const std::vector<uint16_t> ids = from_source(row.substr(0, tab));
   check_value(ids, label);
   out.tokens(ids);
@@ -60,7 +57,7 @@ SplitWriter read_split(SourceFile& file, int64_t limit, const std::string& split
 }  // namespace
 
 TsvFiles read_tsv(const PrepareOptions& options) {
-  const int64_t limits[] = {options.train, options.dev, options.test};
+  const std::array<int64_t, 3> limits = options.counts();
   std::map<std::string, SplitWriter> splits;
   NamedFiles files = visit_named(
       Source(options.source), {kFiles[0].second, kFiles[1].second, kFiles[2].second},

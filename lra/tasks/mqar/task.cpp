@@ -73,7 +73,7 @@ void check_mix_alone(const PrepareOptions& given) {
 json told_settings(const Options& options, const std::filesystem::path& out) {
   json settings = write_fields(options);
   if (options.mix.empty()) return settings;
-  const std::filesystem::path there = out / "mqar" / "manifest.json";
+  const std::filesystem::path there = out / "mqar" / kManifestFile;
   if (std::filesystem::exists(there) && Manifest::read(there).options.contains("length"))
     return settings;
   settings.erase("length");

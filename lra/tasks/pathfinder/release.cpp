@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <sstream>
 #include <unordered_map>
@@ -117,10 +116,8 @@ void visit_part(const PrepareOptions& options, const std::string& part, Files& f
 void number_lists(Files& files) {
   for (const auto& [name, content] : files.metadata) {
     const std::string stem = fs::path(name).stem().string(), where = files.where + printable(name);
-    int64_t number = -1;
-    const auto [end, error] = std::from_chars(stem.data(), stem.data() + stem.size(), number);
-    if (error != std::errc() || end != stem.data() + stem.size() || number < 0)
-      throw Error(where + ": lists should be named by numbers, as 0.npy");
+    const int64_t number = whole_number<int64_t>(stem).value_or(-1);
+    if (number < 0) throw Error(where + ": lists should be named by numbers, as 0.npy");
     if (!files.lists.try_emplace(number, name).second)
       throw Error(where + ": there is another list of that number");
   }
@@ -301,8 +298,8 @@ Release read_release(const PrepareOptions& options, int64_t resolution,
   const int64_t* next = order.const_data_ptr<int64_t>();
   const int64_t tenth = total / 10;
   const int64_t sizes[] = {total - 2 * tenth, tenth, tenth};
-  const int64_t limits[] = {options.train, options.dev, options.test};
-  for (int i = 0; i < 3; ++i) {
+  const std::array<int64_t, 3> limits = options.counts();
+  for (size_t i = 0; i < 3; ++i) {
     const std::string split = kSplits[i];
     check_rows(sizes[i], limits[i], options.source.string() + ": " + release.part, split);
     const int64_t count = limits[i] < 0 ? sizes[i] : limits[i];

@@ -3,7 +3,6 @@
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <unordered_map>
 
 #include "attention_variants/base/text.h"
@@ -31,11 +30,9 @@ std::vector<std::string_view> columns_of(std::string_view row) {
 }
 
 int64_t label_of(std::string_view text) {
-  double value = -1;
-  const auto [end, error] = std::from_chars(text.begin(), text.end(), value);
-  if (error != std::errc() || end != text.end() || (value != 0 && value != 1)) {
+  const double value = whole_number<double>(text).value_or(-1);
+  if (value != 0 && value != 1)
     throw Error("the label should be 0 or 1 (or 0.0, 1.0), not '" + printable(text, 40) + "'");
-  }
   return value == 1 ? 1 : 0;
 }
 

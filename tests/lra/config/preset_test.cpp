@@ -25,11 +25,10 @@ TEST(PresetTest, EveryBuiltInOneLoads) {
   for (const std::string& name : names) {
     const Preset preset = load_preset(name);
     EXPECT_EQ(preset.name, name);
-    EXPECT_FALSE(preset.length_list().empty());
+    EXPECT_FALSE(preset.lengths.empty());
     EXPECT_GE(attentions_of(preset.attentions).size(), attention_entries().size());
   }
-  EXPECT_EQ(load_preset("table1").length_list(),
-            (std::vector<int64_t>{512, 1024, 2048, 4096, 8192}));
+  EXPECT_EQ(load_preset("table1").lengths, (std::vector<int64_t>{512, 1024, 2048, 4096, 8192}));
   // The sizes of the preset are those of its protocol.
   const Preset tay = load_preset("tay2020");
   const Settings settings = task_settings(load_protocol(tay.protocol), tay.task);
@@ -67,6 +66,7 @@ TEST(PresetTest, AFileOfOnesOwnIsReadStrictly) {
            {R"("lengths": [])", "lengths should be a list of integers from 1 to 16777216, not []"},
            {R"("lengths": [16777217])", "from 1 to 16777216, not [16777217]"},
            {R"("lengths": [0])", "lengths should be a list"},
+           {R"("lengths": [512.5])", "lengths should be a list of integers"},
            {R"("lengths": [64, 128, 64])", ": lengths names 64 twice"},
            {R"("lengths": [64], "attentions": "linear,nystrom,linear")",
             ": attentions names linear twice"},
