@@ -5,15 +5,9 @@
 #include "attention_variants/base/files.h"
 #include "harness/host/runtime.h"
 #include "lra/config/protocol.h"
-#include "lra/data/task.h"
 
 namespace lra::profile {
 namespace {
-
-template <HasNames E>
-E named(const json& value, const char* key) {
-  return parse_name<E>(value.at(key).get<std::string>()).value();
-}
 
 // In later versions with more settings.
 std::string values_sha256(const Settings& settings) {
@@ -45,54 +39,6 @@ Config config_of(const ProfileCell& cell) {
   sets.insert(sets.end(), cell.sets.begin(), cell.sets.end());
   return make_config(load_protocol(cell.protocol), cell.task, cell.attention, sets, /*seed=*/0,
                      to_string(cell.dtype), cell.kept_file);
-}
-
-json cell_json(const ProfileCell& cell) {
-  json value = {{"attention", cell.attention.name},
-                {"options", cell.attention.options},
-                {"length", cell.length},
-                {"batch", cell.batch},
-                {"heads", cell.heads},
-                {"head_dim", cell.head_dim},
-                {"scope", cell.scope},
-                {"mode", cell.mode},
-                {"dtype", to_string(cell.dtype)},
-                {"protocol", cell.protocol},
-                {"task", cell.task},
-                {"sets", cell.sets},
-                {"batch_policy", cell.batch_policy},
-                {"peer", cell.peer},
-                {"package", cell.package},
-                {"kept_file", cell.kept_file}};
-  if (!cell.peer.empty() && cell.scope == ProfileScope::model) {  // what it is to build
-    const Settings settings = config_of(cell).settings;
-    const Task info = task(cell.task, settings.input.reading());
-    value["model"] = {{"vocabulary", info.vocabulary},
-                      {"classes", info.classes},
-                      {"inputs", info.inputs},
-                      {"labels", info.position_labels ? "positions" : "samples"},
-                      {"objective", settings.training.objective},
-                      {"sizes", write_fields(settings.model)}};
-  }
-  return value;
-}
-
-ProfileCell parse_cell(const json& value) {
-  return {.attention = {.name = value.at("attention"), .options = value.at("options")},
-          .length = value.at("length"),
-          .batch = value.at("batch"),
-          .heads = value.at("heads"),
-          .head_dim = value.at("head_dim"),
-          .scope = named<ProfileScope>(value, "scope"),
-          .mode = named<ProfileMode>(value, "mode"),
-          .dtype = named<ops::Dtype>(value, "dtype"),
-          .protocol = value.at("protocol"),
-          .task = value.at("task"),
-          .sets = value.at("sets"),
-          .batch_policy = value.at("batch_policy"),
-          .peer = value.at("peer"),
-          .package = value.at("package"),
-          .kept_file = value.at("kept_file")};
 }
 
 AttentionSpec made_attention(const ProfileCell& cell) {

@@ -24,11 +24,27 @@ struct ProfileCell {
   std::string batch_policy;                       // how the batch was chosen; "" = it is fixed
   std::string peer, package;  // another package's layer, and that package; "" = our own attention
   std::string kept_file;      // that is read in place of the attention's own; "" = none
-};
 
-/// For handing a cell to another process.
-json cell_json(const ProfileCell& cell);
-ProfileCell parse_cell(const json& value);
+  template <class Fields>
+  void fields(Fields& f) {
+    f("attention", attention.name);
+    f("options", attention.options);
+    f("length", length);
+    f("batch", batch);
+    f("heads", heads);
+    f("head_dim", head_dim);
+    f("scope", scope);
+    f("mode", mode);
+    f("dtype", dtype);
+    f("protocol", protocol);
+    f("task", task);
+    f("sets", sets);
+    f("batch_policy", batch_policy);
+    f("peer", peer);
+    f("package", package);
+    f("kept_file", kept_file);
+  }
+};
 
 /// The attention as it is made: of the kept file, where the cell has one.
 AttentionSpec made_attention(const ProfileCell& cell);

@@ -8,6 +8,7 @@
 #include "harness/host/runtime.h"
 #include "harness/measure/machine_watch.h"
 #include "harness/measure/roofline.h"
+#include "lra/data/task.h"
 
 namespace lra::profile {
 namespace {
@@ -15,33 +16,28 @@ namespace {
 // Samples of one process: more only make files larger.
 constexpr int64_t kMostSamples = 300;
 
-json request_json(const MeasureRequest& request) {
-  return {{"kind", to_string(request.kind)},
-          {"cell", cell_json(request.cell)},
-          {"device", request.device},
-          {"threads", request.threads},
-          {"memory_limit", request.memory_limit},
-          {"flush_bytes", request.flush_bytes},
-          {"seconds", request.seconds},
-          {"processors", request.processors}};
-}
-
-MeasureRequest parse_request(const json& value) {
-  return {.kind = parse_name<MeasureKind>(value.at("kind").get<std::string>()).value(),
-          .cell = parse_cell(value.at("cell")),
-          .device = value.at("device"),
-          .threads = value.at("threads"),
-          .memory_limit = value.at("memory_limit"),
-          .flush_bytes = value.at("flush_bytes"),
-          .seconds = value.at("seconds"),
-          .processors = value.at("processors")};
+// The request, and to a peer that is a model what it is to build.
+std::string request_text(const MeasureRequest& request) {
+  json value = write_fields(request);
+  const ProfileCell& cell = request.cell;
+  if (!cell.peer.empty() && cell.scope == ProfileScope::model) {
+    const Settings settings = config_of(cell).settings;
+    const Task info = task(cell.task, settings.input.reading());
+    value["cell"]["model"] = {{"vocabulary", info.vocabulary},
+                              {"classes", info.classes},
+                              {"inputs", info.inputs},
+                              {"labels", info.position_labels ? "positions" : "samples"},
+                              {"objective", settings.training.objective},
+                              {"sizes", write_fields(settings.model)}};
+  }
+  return value.dump();
 }
 
 }  // namespace
 
 MeasureAnswer run_in_child(const MeasureRequest& request, double timeout,
                            const std::string& program) {
-  std::vector<std::string> words = {"--child", request_json(request).dump()};
+  std::vector<std::string> words = {"--child", request_text(request)};
   if (program.empty()) words.insert(words.begin(), "profile");
   const host::ChildStatus ended = host::run_child(
       words, {.environment = request.processors.empty()
@@ -78,7 +74,8 @@ int64_t room_on(const std::string& device, double timeout) {
 }
 
 void run_profile_child(const std::string& word) {
-  const MeasureRequest request = parse_request(parse_json(word, "--child"));
+  MeasureRequest request;
+  read_fields(parse_json(word, "--child"), request, "--child");
   // Before the first thread: what each starts with is what it inherits.
   if (!request.processors.empty()) measure::pin_process(request.processors);
   const torch::Device device = host::parse_device(request.device);
@@ -87,9 +84,8 @@ void run_profile_child(const std::string& word) {
     host::limit_address_space(request.memory_limit, request.threads);
   json answer;
   if (request.kind == MeasureKind::roofline) {
-    const Roofline roofline = measure::measure_roofline(device, dtype_of(request.cell.dtype),
-                                                        request.memory_limit, request.seconds);
-    answer = {{"gflops", roofline.gflops}, {"gigabytes_per_second", roofline.gigabytes_per_second}};
+    answer = make_roofline(measure::measure_roofline(device, dtype_of(request.cell.dtype),
+                                                     request.memory_limit, request.seconds));
   } else if (request.kind == MeasureKind::room) {
     answer = {{"bytes", host::default_memory_limit(device)}};
   } else if (request.kind == MeasureKind::bytes) {

@@ -25,6 +25,18 @@ struct MeasureRequest {
   int64_t threads = 0, memory_limit = 0, flush_bytes = 0;
   double seconds = 0;
   std::vector<int> processors;  // empty: not pinned
+
+  template <class Fields>
+  void fields(Fields& f) {
+    f("kind", kind);
+    f("cell", cell);
+    f("device", device);
+    f("threads", threads);
+    f("memory_limit", memory_limit);
+    f("flush_bytes", flush_bytes);
+    f("seconds", seconds);
+    f("processors", processors);
+  }
 };
 
 struct MeasureAnswer {

@@ -12,37 +12,21 @@
 #include "harness/host/runtime.h"
 #include "harness/selfcheck/checks.h"
 #include "results/records/json_line.h"
+#include "results/records/record_fields.h"
 
 namespace lra::selfcheck {
 namespace {
 
-std::string request_word(const std::vector<std::string>& checks, const CheckSubject& subject) {
-  json request = {{"checks", checks},
-                  {"device", subject.device.str()},
-                  {"threads", subject.threads},
-                  {"seconds", subject.seconds},
-                  {"folder", subject.folder.string()}};
-  if (subject.attention) request["attention"] = subject.attention->text();
-  if (subject.roofline) {
-    request["roofline"] = {subject.roofline->gflops, subject.roofline->gigabytes_per_second};
-  }
-  return request.dump();
-}
-
-CheckSubject subject_of_request(const json& request) {
-  CheckSubject subject{.attention = std::nullopt,
-                       .device = host::parse_device(request.at("device")),
-                       .threads = host::use_threads(request.at("threads")),
-                       .seconds = request.at("seconds"),
-                       .folder = request.at("folder").get<std::string>(),
-                       .roofline = std::nullopt};
-  if (request.contains("attention")) subject.attention = parse_attention(request["attention"]);
-  if (request.contains("roofline")) {
-    subject.roofline = Roofline{.gflops = request["roofline"].at(0),
-                                .gigabytes_per_second = request["roofline"].at(1)};
-  }
-  return subject;
-}
+// The subject as a child is told it.
+constexpr auto subject_fields = [](auto& f, auto& subject) {
+  f.part("device", subject.device, std::mem_fn(&torch::Device::str), host::parse_device);
+  f("threads", subject.threads);
+  f("seconds", subject.seconds);
+  f.part("folder", subject.folder, std::mem_fn(&std::filesystem::path::native),
+         [](const json& value) { return value.get<std::string>(); });
+  f.part("attention", subject.attention, std::mem_fn(&AttentionSpec::text), parse_attention);
+  f.part("roofline", subject.roofline, make_roofline, parse_roofline);
+};
 
 // The records among the lines of a child, which may print more.
 std::vector<Selfcheck> records_in(const std::string& out) {
@@ -82,6 +66,7 @@ Selfcheck ended_in(const std::string& check, const CheckSubject& subject,
 std::vector<Selfcheck> run_in_children(std::vector<std::string> checks, const CheckSubject& subject,
                                        const std::function<double()>& left) {
   std::vector<Selfcheck> records;
+  json request = write_record(subject, subject_fields);
   while (!checks.empty()) {
     const double seconds = left();
     if (seconds <= 0) {
@@ -91,8 +76,9 @@ std::vector<Selfcheck> run_in_children(std::vector<std::string> checks, const Ch
       }
       break;
     }
+    request["checks"] = checks;
     const host::ChildStatus ended =
-        host::run_child({"selfcheck", "--child", request_word(checks, subject)},
+        host::run_child({"selfcheck", "--child", request.dump()},
                         {.timeout = seconds, .capture = true, .oom_preferred = true});
     const std::vector<Selfcheck> answers = records_in(ended.out);
     records.insert(records.end(), answers.begin(), answers.end());
@@ -107,7 +93,8 @@ std::vector<Selfcheck> run_in_children(std::vector<std::string> checks, const Ch
 
 void run_selfcheck_child(const std::string& word) {
   const json request = parse_json(word, "--child");
-  const CheckSubject subject = subject_of_request(request);
+  auto subject = read_record<CheckSubject>(request, "", subject_fields);
+  subject.threads = host::use_threads(subject.threads);
   // What libraries take by themselves fails too, before the kernel has to kill.
   if (subject.device.is_cpu())
     host::limit_address_space(host::default_memory_limit(), subject.threads);

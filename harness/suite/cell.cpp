@@ -23,8 +23,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-template <class Fields, class Record>
-void attempt_fields(Fields& f, Record& one) {
+constexpr auto attempt_fields = [](auto& f, auto& one) {
   f("begin", one.begin, Presence::optional);
   f("host", one.host, Presence::optional);
   f("pid", one.pid, Presence::optional);
@@ -33,7 +32,7 @@ void attempt_fields(Fields& f, Record& one) {
   f("sharing", one.sharing, Presence::optional);
   f("seconds", one.seconds);
   f("ended", one.ended, Presence::optional);
-}
+};
 
 }  // namespace
 
@@ -107,7 +106,7 @@ std::string recorded_fingerprint(const Suite& suite, const std::string& task,
             .manifest()
             .fingerprint();
     if (result->data.fingerprint != as_read) return result->data.fingerprint;
-    return Manifest::read(directory / task / "manifest.json").fingerprint();
+    return Manifest::read(directory / task / kManifestFile).fingerprint();
   }
   return "";
 }
@@ -135,12 +134,10 @@ std::optional<host::LockHolder> cell_holder(const fs::path& run) {
 void append_try(const fs::path& run, Attempt one) {
   one.host = host::host_name();
   one.pid = getpid();
-  RecordWriter writer;
-  attempt_fields(writer, one);
   const fs::path file = run / kTriesFile;
   const std::string before = fs::exists(file) ? read_file(file) : "";
   const bool torn = !before.empty() && !before.ends_with('\n');  // by a crash
-  AppendFile(file).append((torn ? "\n" : "") + json_line(writer.object) + '\n');
+  AppendFile(file).append((torn ? "\n" : "") + json_line(write_record(one, attempt_fields)) + '\n');
 }
 
 namespace {
@@ -149,15 +146,10 @@ std::vector<Attempt> attempts_of(const fs::path& run) {
   std::vector<Attempt> all;
   std::ifstream in(run / kTriesFile);
   for (std::string line; std::getline(in, line);) {
-    Attempt one;
     try {
-      const json value = json::parse(line);
-      const RecordReader reader(value, "");
-      attempt_fields(reader, one);
+      all.push_back(read_record<Attempt>(json::parse(line), "", attempt_fields));
     } catch (const std::exception&) {  // half a line
-      continue;
     }
-    all.push_back(std::move(one));
   }
   return all;
 }

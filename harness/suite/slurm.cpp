@@ -26,32 +26,22 @@ constexpr const char* kReportScript = "report.sh";
 // Slurm's own default allows array indices up to 1,000.
 constexpr size_t kArray = 1000;
 
-template <class Fields, class Record>
-void array_fields(Fields& f, Record& array) {
+constexpr auto array_fields = [](auto& f, auto& array) {
   f("job", array.job);
   f("first", array.first);
-}
+};
 
-template <class Fields, class Record>
-void jobs_fields(Fields& f, Record& jobs) {
+constexpr auto jobs_fields = [](auto& f, auto& jobs) {
   f.schema(kSlurmSchema);
-  f.list("arrays", jobs.arrays, Presence::optional,
-         [](auto& fields, auto& array) { array_fields(fields, array); });
+  f.list("arrays", jobs.arrays, Presence::optional, array_fields);
   f("report", jobs.report, Presence::optional);
-}
+};
 
-json make_slurm_jobs(const SlurmJobs& jobs) {
-  RecordWriter writer;
-  jobs_fields(writer, jobs);
-  return writer.object;
-}
+json make_slurm_jobs(const SlurmJobs& jobs) { return write_record(jobs, jobs_fields); }
 
 // Throws std::runtime_error that says what is wrong.
 SlurmJobs parse_slurm_jobs(const json& value) {
-  SlurmJobs jobs;
-  const RecordReader reader(value, "");
-  jobs_fields(reader, jobs);
-  return jobs;
+  return read_record<SlurmJobs>(value, "", jobs_fields);
 }
 
 // "0-3,7" of ascending numbers.

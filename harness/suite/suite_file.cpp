@@ -14,8 +14,7 @@ double parse_cut(const json& value) {
   return fraction;
 }
 
-template <class Fields, class Record>
-void suite_fields(Fields& f, Record& file) {
+constexpr auto suite_fields = []<class Fields>(Fields& f, auto& file) {
   f.schema(kSuiteSchema);
   f("protocol", file.protocol);
   f("budget", file.budget);
@@ -34,21 +33,14 @@ void suite_fields(Fields& f, Record& file) {
   f("synthetic", file.synthetic, Presence::optional);
   f("runs", file.runs);
   f("cells", file.cells);
-}
+};
 
 }  // namespace
 
-json make_suite_file(const SuiteFile& file) {
-  RecordWriter writer;
-  suite_fields(writer, file);
-  return writer.object;
-}
+json make_suite_file(const SuiteFile& file) { return write_record(file, suite_fields); }
 
 SuiteFile parse_suite_file(const json& value) {
-  SuiteFile file;
-  const RecordReader reader(value, "");
-  suite_fields(reader, file);
-  return file;
+  return read_record<SuiteFile>(value, "", suite_fields);
 }
 
 }  // namespace lra::suite

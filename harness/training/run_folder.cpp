@@ -17,15 +17,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
-template <class Fields, class Record>
-void setting_fields(Fields& f, Record& setting) {
+constexpr auto setting_fields = [](auto& f, auto& setting) {
   f("device", setting.device, Presence::optional);
   f("threads", setting.threads);
   f("processes", setting.processes);
   f("engine", setting.engine, Presence::sparse);
   f("software", setting.software, Presence::sparse);
   f.part("contract", setting.contract, make_contract_record, parse_contract_record);
-}
+};
 
 bool has_result(const fs::path& run) {
   const fs::path result = run / kResultFile;
@@ -319,22 +318,14 @@ void RunFolder::write_result(Result result, const std::optional<Evaluation>& tes
   write_json(path_ / kResultFile, make_result(result), Links::replace);
 }
 
-json make_run_setting(const RunSetting& setting) {
-  RecordWriter writer;
-  setting_fields(writer, setting);
-  return writer.object;
-}
+json make_run_setting(const RunSetting& setting) { return write_record(setting, setting_fields); }
 
 RunSetting read_run_setting(const fs::path& run) {
-  RunSetting setting;
   try {
-    const json value = read_json(run / kConfigFile);
-    const RecordReader reader(value, "");
-    setting_fields(reader, setting);
+    return read_record<RunSetting>(read_json(run / kConfigFile), "", setting_fields);
   } catch (const std::exception&) {  // none, or not the file of a run
     return {};
   }
-  return setting;
 }
 
 Result read_result(const fs::path& path) {

@@ -8,9 +8,7 @@
 namespace lra::tune {
 namespace {
 
-template <class Fields, class Record>
-void record_fields(Fields& f,
-                   Record& cell) requires std::is_same_v<std::remove_const_t<Record>, TunedCell> {
+constexpr auto tuned_cell_fields = [](auto& f, auto& cell) {
   f("attention", cell.attention);
   f("point", cell.point);
   f("seed", cell.seed);
@@ -24,11 +22,9 @@ void record_fields(Fields& f,
   f("left_majority_at", cell.left_majority_at, Presence::nullable);
   f("learning_unknown", cell.learning_unknown, Presence::sparse);
   f("seconds", cell.seconds);
-}
+};
 
-template <class Fields, class Record>
-void record_fields(
-    Fields& f, Record& chosen) requires std::is_same_v<std::remove_const_t<Record>, ChosenPoint> {
+constexpr auto chosen_point_fields = [](auto& f, auto& chosen) {
   f("attention", chosen.attention);
   f("point", chosen.point);
   f("dev", chosen.dev, Presence::required, {.most = 1});
@@ -36,18 +32,14 @@ void record_fields(
   f("learned", chosen.learned);
   f("learning_unknown", chosen.learning_unknown, Presence::sparse);
   f("seeds", chosen.seeds, Presence::required, {.least = 1});
-}
+};
 
-template <class Fields, class Record>
-void record_fields(
-    Fields& f, Record& cost) requires std::is_same_v<std::remove_const_t<Record>, AttentionHours> {
+constexpr auto hours_fields = [](auto& f, auto& cost) {
   f("attention", cost.attention);
   f("hours", cost.hours);
-}
+};
 
-template <class Fields, class File>
-void tune_fields(Fields& f, File& file) {
-  const auto visit = [](auto& fields, auto& entry) { record_fields(fields, entry); };
+constexpr auto tune_fields = [](auto& f, auto& file) {
   f.schema(kTuneSchema);
   f.group("request", Presence::required, [&file](auto& request) {
     request("task", file.task);
@@ -66,35 +58,27 @@ void tune_fields(Fields& f, File& file) {
   f("synthetic", file.synthetic, Presence::sparse);
   f("recipes", file.recipes);
   f("software", file.software);
-  f.list("cells", file.cells, Presence::optional, visit);
-  f.list("chosen", file.chosen, Presence::optional, visit);
-  f.group("cost", Presence::required, [&](auto& cost) {
+  f.list("cells", file.cells, Presence::optional, tuned_cell_fields);
+  f.list("chosen", file.chosen, Presence::optional, chosen_point_fields);
+  f.group("cost", Presence::required, [&file](auto& cost) {
     cost("hours", file.hours);
-    cost.list("attentions", file.cost, Presence::optional, visit);
+    cost.list("attentions", file.cost, Presence::optional, hours_fields);
   });
-}
+};
 
 }  // namespace
 
-json make_tune_file(const TuneFile& file) {
-  RecordWriter writer;
-  tune_fields(writer, file);
-  return writer.object;
-}
+json make_tune_file(const TuneFile& file) { return write_record(file, tune_fields); }
 
 TuneFile read_tune_file(const std::filesystem::path& path) {
-  TuneFile file;
   try {
-    const json value = read_json(path);
-    const RecordReader reader(value, "");
-    tune_fields(reader, file);
+    return read_record<TuneFile>(read_json(path), "", tune_fields);
   } catch (const std::runtime_error& error) {
     throw Error(
         fmt::format("{} is not the file of a search ({}); remove it, and the same command "
                     "makes it anew from the cells, or choose another --out folder",
                     path.string(), error.what()));
   }
-  return file;
 }
 
 }  // namespace lra::tune

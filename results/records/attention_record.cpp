@@ -5,29 +5,24 @@
 namespace lra {
 namespace {
 
-template <class Fields, class Record>
-void attention_fields(Fields& f, Record& attention) {
+constexpr auto attention_fields = []<class Fields>(Fields& f, auto& attention) {
   f("name", attention.name);
+  if constexpr (Fields::kReads) attention.label = attention.name;  // where the record has none
   f("label", attention.label, Presence::optional);
   f("options", attention.options, Presence::optional);
   f("sees_all", attention.sees_all);
-}
+};
 
 }  // namespace
 
 json make_attention_record(const AttentionRecord& attention) {
-  RecordWriter writer;
-  attention_fields(writer, attention);
-  if (attention.label.empty()) writer.object["label"] = attention.name;
-  return writer.object;
+  json record = write_record(attention, attention_fields);
+  if (attention.label.empty()) record["label"] = attention.name;
+  return record;
 }
 
 AttentionRecord parse_attention_record(const json& value) {
-  AttentionRecord attention;
-  const RecordReader reader(value, "attention");
-  attention_fields(reader, attention);
-  if (reader.find("label") == nullptr) attention.label = attention.name;
-  return attention;
+  return read_record<AttentionRecord>(value, "attention", attention_fields);
 }
 
 }  // namespace lra

@@ -5,15 +5,14 @@
 namespace lra {
 namespace {
 
-template <class Fields, class Record>
-void contract_fields(Fields& f, Record& contract) {
+constexpr auto contract_fields = [](auto& f, auto& contract) {
   f("passed", contract.passed);
   f("of", contract.of);
   f.list("failed", contract.failed, Presence::sparse, [](auto& fields, auto& failed) {
     fields("clause", failed.clause);
     fields("grade", failed.grade);
   });
-}
+};
 
 }  // namespace
 
@@ -30,16 +29,11 @@ std::string ContractRecord::failures() const {
 }
 
 json make_contract_record(const ContractRecord& contract) {
-  RecordWriter writer;
-  contract_fields(writer, contract);
-  return writer.object;
+  return write_record(contract, contract_fields);
 }
 
 ContractRecord parse_contract_record(const json& value) {
-  ContractRecord contract;
-  const RecordReader reader(value, "contract");
-  contract_fields(reader, contract);
-  return contract;
+  return read_record<ContractRecord>(value, "contract", contract_fields);
 }
 
 }  // namespace lra

@@ -11,16 +11,14 @@ namespace {
 
 constexpr const char* kRun = "run";
 
-json make_estimate(const TrialEstimate& estimate) {
-  RecordWriter writer;
-  writer("mean", estimate.mean);
-  writer("sd", estimate.sd);
-  writer("ci95", estimate.ci95);
-  writer("median", estimate.median);
-  writer("worst", estimate.worst);
-  writer("samples", estimate.samples);
-  return writer.object;
-}
+constexpr auto estimate_fields = [](auto& f, auto& estimate) {
+  f("mean", estimate.mean);
+  f("sd", estimate.sd);
+  f("ci95", estimate.ci95);
+  f("median", estimate.median);
+  f("worst", estimate.worst);
+  f("samples", estimate.samples);
+};
 
 // Everything else follows from the samples, so that a file cannot contradict itself.
 TrialEstimate parse_estimate(const json& value, const std::string& where) {
@@ -34,8 +32,7 @@ TrialEstimate parse_estimate(const json& value, const std::string& where) {
   return estimate_of(std::move(numbers));
 }
 
-template <class Fields, class Record>
-void data_fields_of_run(Fields& f, Record& data) {
+constexpr auto data_fields_of_run = [](auto& f, auto& data) {
   f("source", data.source);
   if (!data.from_run()) return;
   f("task", data.task);
@@ -47,11 +44,10 @@ void data_fields_of_run(Fields& f, Record& data) {
   f("data_source", data.data_source, Presence::sparse);
   f("fingerprint", data.fingerprint);
   f("identity", data.identity);
-}
+};
 
 // What a cell is apart from what came out.
-template <class Fields, class Record>
-void identity_fields(Fields& f, Record& cell) {
+constexpr auto identity_fields = []<class Fields>(Fields& f, auto& cell) {
   f("experiment", cell.experiment, Presence::required, {.least = 1});
   f.part("attention", cell.attention, make_attention_record, parse_attention_record);
   if (Fields::kReads || !cell.budget.empty()) {
@@ -70,10 +66,9 @@ void identity_fields(Fields& f, Record& cell) {
   f.group("data", Presence::required, [&cell](auto& data) { data_fields_of_run(data, cell.data); });
   f("layer", cell.layer);
   f("threads", cell.threads);
-}
+};
 
-template <class Fields, class Record>
-void measure_fields(Fields& f, Record& cell) {
+constexpr auto measure_fields = []<class Fields>(Fields& f, auto& cell) {
   if constexpr (Fields::kReads) {
     for (const MeasureName& measure : kMeasures) {
       const std::string name(measure.name);
@@ -81,12 +76,12 @@ void measure_fields(Fields& f, Record& cell) {
         cell.measures.emplace_back(name, parse_estimate(*value, f.path(name.c_str())));
     }
   } else {
-    for (const auto& [name, estimate] : cell.measures) f.object[name] = make_estimate(estimate);
+    for (const auto& [name, estimate] : cell.measures)
+      f.object[name] = write_record(estimate, estimate_fields);
   }
-}
+};
 
-template <class Fields, class Record>
-void fidelity_fields(Fields& f, Record& cell) {
+constexpr auto fidelity_fields = [](auto& f, auto& cell) {
   f.schema(kFidelitySchema);
   identity_fields(f, cell);
   f("status", cell.status);
@@ -97,7 +92,7 @@ void fidelity_fields(Fields& f, Record& cell) {
   f("flops", cell.flops);
   f.part("machine", cell.machine, make_machine, parse_machine, Presence::optional);
   f("software", cell.software, Presence::optional);
-}
+};
 
 }  // namespace
 
@@ -122,21 +117,13 @@ const TrialEstimate* Fidelity::find(std::string_view measure) const {
 }
 
 std::string Fidelity::identity() const {
-  RecordWriter writer;
-  identity_fields(writer, *this);
-  return json_line(writer.object) + machine_text(machine);
+  return json_line(write_record(*this, identity_fields)) + machine_text(machine);
 }
 
-json make_fidelity(const Fidelity& fidelity) {
-  RecordWriter writer;
-  fidelity_fields(writer, fidelity);
-  return writer.object;
-}
+json make_fidelity(const Fidelity& fidelity) { return write_record(fidelity, fidelity_fields); }
 
 Fidelity parse_fidelity(const json& record) {
-  Fidelity fidelity;
-  const RecordReader reader(record, "");
-  fidelity_fields(reader, fidelity);
+  Fidelity fidelity = read_record<Fidelity>(record, "", fidelity_fields);
   if (fidelity.status == Status::ok && fidelity.measures.empty())
     bad_record("field 'measures' holds none that is known");
   return fidelity;

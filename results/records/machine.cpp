@@ -8,8 +8,7 @@ namespace {
 
 constexpr double kMostGib = 1e12;  // of memory, as tables spell it out
 
-template <class Fields, class Record>
-void machine_fields(Fields& f, Record& machine) {
+constexpr auto machine_fields = []<class Fields>(Fields& f, auto& machine) {
   f("processor", machine.processor, Presence::optional);
   if (Fields::kReads || !machine.processor_model.empty())
     f("processor_model", machine.processor_model, Presence::sparse);
@@ -22,21 +21,14 @@ void machine_fields(Fields& f, Record& machine) {
     f("gpu_driver", machine.gpu_driver, Presence::sparse);
   if (Fields::kReads || !machine.huge_pages.empty())
     f("huge_pages", machine.huge_pages, Presence::sparse);
-}
+};
 
 }  // namespace
 
-json make_machine(const Machine& machine) {
-  RecordWriter writer;
-  machine_fields(writer, machine);
-  return writer.object;
-}
+json make_machine(const Machine& machine) { return write_record(machine, machine_fields); }
 
 Machine parse_machine(const json& value) {
-  Machine machine;
-  const RecordReader reader(value, "machine");
-  machine_fields(reader, machine);
-  return machine;
+  return read_record<Machine>(value, "machine", machine_fields);
 }
 
 std::string machine_text(const Machine& machine) {

@@ -7,8 +7,7 @@
 namespace lra {
 namespace {
 
-template <class Fields, class Record>
-void pass_fields(Fields& f, Record& pass) {
+constexpr auto pass_fields = [](auto& f, auto& pass) {
   f("samples", pass.samples, Presence::required, {.least = 1});
   f("warm_up", pass.warm_up);
   f("others", pass.others, Presence::sparse, {.most = 1});
@@ -16,22 +15,19 @@ void pass_fields(Fields& f, Record& pass) {
   f.pair("reference_ms", pass.reference, "[before, after]");
   f("device_ms", pass.device_ms);
   f("noisy", pass.noisy, Presence::sparse);
-}
+};
 
-template <class Fields, class Record>
-void time_fields(Fields& f, Record& time) {
+constexpr auto time_fields = [](auto& f, auto& time) {
   f("median", time.median);
   f("min", time.min);
   f("iqr", time.iqr);
   f("ci95", time.ci95);
   f("samples", time.samples, Presence::optional);
-  f.list("passes", time.passes, Presence::sparse,
-         [](auto& fields, auto& pass) { pass_fields(fields, pass); });
-}
+  f.list("passes", time.passes, Presence::sparse, pass_fields);
+};
 
 // Every number is of at least 0; of an account that a variant lacks, -1 is read as absent.
-template <class Fields, class Record>
-void memory_fields(Fields& f, Record& memory) {
+constexpr auto memory_fields = [](auto& f, auto& memory) {
   f("peak", memory.peak);
   f("parameters", memory.parameters);
   f("analytic", memory.analytic, Presence::sparse, {.least = -1});
@@ -39,16 +35,14 @@ void memory_fields(Fields& f, Record& memory) {
   f("process_peak", memory.process_peak);
   f("reserved", memory.reserved);
   f("device", memory.device);
-}
+};
 
-template <class Fields, class Record>
-void roofline_fields(Fields& f, Record& roofline) {
+constexpr auto roofline_fields = [](auto& f, auto& roofline) {
   f("gflops", roofline.gflops);
   f("gigabytes_per_second", roofline.gigabytes_per_second);
-}
+};
 
-template <class Fields, class Record>
-void profile_fields(Fields& f, Record& p) {
+constexpr auto profile_fields = [](auto& f, auto& p) {
   f.schema(kProfileSchema);
   f.part("attention", p.attention, make_attention_record, parse_attention_record);
   f("length", p.length, Presence::required, {.least = 1});
@@ -80,7 +74,7 @@ void profile_fields(Fields& f, Record& p) {
   f("method", p.method, Presence::sparse);
   f.part("machine", p.machine, make_machine, parse_machine, Presence::optional);
   f("software", p.software, Presence::optional);
-}
+};
 
 // What a file's editor or another program wrote beside samples that it is not of.
 void check_within_samples(const ProfileTime& time) {
@@ -100,29 +94,16 @@ void check_within_samples(const ProfileTime& time) {
 
 }  // namespace
 
-json make_roofline(const Roofline& roofline) {
-  RecordWriter writer;
-  roofline_fields(writer, roofline);
-  return writer.object;
-}
+json make_roofline(const Roofline& roofline) { return write_record(roofline, roofline_fields); }
 
 Roofline parse_roofline(const json& value) {
-  Roofline roofline;
-  const RecordReader reader(value, "roofline");
-  roofline_fields(reader, roofline);
-  return roofline;
+  return read_record<Roofline>(value, "roofline", roofline_fields);
 }
 
-json make_time(const ProfileTime& time) {
-  RecordWriter writer;
-  time_fields(writer, time);
-  return writer.object;
-}
+json make_time(const ProfileTime& time) { return write_record(time, time_fields); }
 
 ProfileTime parse_time(const json& value) {
-  ProfileTime time;
-  const RecordReader reader(value, "time_ms");
-  time_fields(reader, time);
+  ProfileTime time = read_record<ProfileTime>(value, "time_ms", time_fields);
   int64_t samples = 0;
   for (const ProfilePass& pass : time.passes) samples += pass.samples;
   if (!time.passes.empty() && samples != static_cast<int64_t>(time.samples.size()))
@@ -132,30 +113,18 @@ ProfileTime parse_time(const json& value) {
   return time;
 }
 
-json make_memory(const ProfileMemory& memory) {
-  RecordWriter writer;
-  memory_fields(writer, memory);
-  return writer.object;
-}
+json make_memory(const ProfileMemory& memory) { return write_record(memory, memory_fields); }
 
 ProfileMemory parse_memory(const json& value) {
-  ProfileMemory memory;
-  const RecordReader reader(value, "memory_mib");
-  memory_fields(reader, memory);
+  ProfileMemory memory = read_record<ProfileMemory>(value, "memory_mib", memory_fields);
   if (memory.analytic.value_or(0) < 0) memory.analytic.reset();
   return memory;
 }
 
-json make_profile(const Profile& profile) {
-  RecordWriter writer;
-  profile_fields(writer, profile);
-  return writer.object;
-}
+json make_profile(const Profile& profile) { return write_record(profile, profile_fields); }
 
 Profile parse_profile(const json& record) {
-  Profile profile;
-  const RecordReader reader(record, "");
-  profile_fields(reader, profile);
+  Profile profile = read_record<Profile>(record, "", profile_fields);
   if (profile.flops.value_or(0) < 0) profile.flops.reset();
   return profile;
 }

@@ -1,10 +1,9 @@
-// Reading and writing records. Each schema lists its fields once, in a function template that both
-// a RecordReader and a RecordWriter visit:
-//   template <class Fields, class Record>
-//   void pass_fields(Fields& f, Record& pass) {
+// Reading and writing records. Each schema lists its fields once, in a generic lambda that both
+// read_record() and write_record() call:
+//   constexpr auto pass_fields = [](auto& f, auto& pass) {
 //     f("samples", pass.samples, Presence::required, {.least = 1});
 //     f("noisy", pass.noisy, Presence::sparse);
-//   }
+//   };
 // A reader passes over keys it does not know and takes null for absent.
 #pragma once
 
@@ -231,5 +230,21 @@ class RecordWriter {
   static json json_of(const stats::Interval& value) { return make_interval(value); }
   static json json_of(const std::vector<double>& value);
 };
+
+template <class T, class Visit>
+json write_record(const T& record, const Visit& visit) {
+  RecordWriter writer;
+  visit(writer, record);
+  return writer.object;
+}
+
+/// `where` is its dotted path, "" at the top. Throws as RecordReader does.
+template <class T, class Visit>
+T read_record(const json& value, const std::string& where, const Visit& visit) {
+  T record;
+  const RecordReader reader(value, where);
+  visit(reader, record);
+  return record;
+}
 
 }  // namespace lra

@@ -12,8 +12,7 @@ namespace lra {
 
 namespace {
 
-template <class Fields, class Record>
-void length_fields(Fields& f, Record& bucket) {
+constexpr auto length_fields = [](auto& f, auto& bucket) {
   f("from", bucket.from);
   f("to", bucket.to);
   f.ahead("count", bucket.count);
@@ -21,21 +20,18 @@ void length_fields(Fields& f, Record& bucket) {
   f("accuracy", bucket.accuracy, bucket.count == 0 ? Presence::optional : Presence::required,
     {.most = 1});
   f("count", bucket.count);
-}
+};
 
-template <class Fields, class Record>
-void accuracy_fields(Fields& f, Record& accuracy) {
+constexpr auto accuracy_fields = [](auto& f, auto& accuracy) {
   f("accuracy", accuracy.accuracy, Presence::required, {.most = 1});
   f("correct", accuracy.correct);
   f("count", accuracy.count, Presence::required, {.least = 1});
   f("samples", accuracy.samples, Presence::sparse, {.least = 1});
   f("ci95", accuracy.ci95, accuracy.samples ? Presence::required : Presence::optional, {.most = 1});
-  f.list("by_length", accuracy.by_length, Presence::optional,
-         [](auto& fields, auto& bucket) { length_fields(fields, bucket); });
-}
+  f.list("by_length", accuracy.by_length, Presence::optional, length_fields);
+};
 
-template <class Fields, class Record>
-void training_fields(Fields& f, Record& training) {
+constexpr auto training_fields = []<class Fields>(Fields& f, auto& training) {
   f("seconds", training.seconds);
   f("steps_per_second", training.steps_per_second);
   f("tokens_per_second", training.tokens_per_second);
@@ -53,24 +49,16 @@ void training_fields(Fields& f, Record& training) {
   f.note("peak_memory_of", "process 0");
   f("processes", training.processes, Presence::optional, {.least = 1});
   f("engine", training.engine, Presence::optional);
-}
+};
 
-template <class Fields, class Record>
-void group_fields(Fields& f, Record& group) {
+constexpr auto group_fields = [](auto& f, auto& group) {
   f("parameters", group.parameters);
   f("lr", group.lr);
   f("weight_decay", group.weight_decay);
   f("count", group.count);
-}
+};
 
-template <class Fields, class Record>
-void groups_field(Fields& f, Record& groups) {
-  f.list("parameter_groups", groups, Presence::sparse,
-         [](auto& fields, auto& group) { group_fields(fields, group); });
-}
-
-template <class Fields, class Record>
-void pretraining_fields(Fields& f, Record& record) {
+constexpr auto pretraining_fields = [](auto& f, auto& record) {
   f("path", record.path);
   f("sha256", record.sha256);
   f("objective", record.objective);
@@ -84,10 +72,9 @@ void pretraining_fields(Fields& f, Record& record) {
   f("total_steps", record.total_steps);
   f("total_samples", record.total_samples);
   f("total_seconds", record.total_seconds);
-}
+};
 
-template <class Fields, class Record>
-void data_fields(Fields& f, Record& data, bool ok) {
+constexpr auto data_fields = []<class Fields>(Fields& f, auto& data, bool ok) {
   const Presence presence = ok ? Presence::required : Presence::optional;
   f("source", data.source, Presence::optional);
   f("synthetic", data.synthetic, presence);
@@ -102,7 +89,7 @@ void data_fields(Fields& f, Record& data, bool ok) {
   f("notes", data.notes, Presence::sparse);
   f("options", data.options, Presence::sparse);
   f("unlike", data.unlike, Presence::sparse);
-}
+};
 
 // Whether a run of this configuration tests its best checkpoint: evaluation.test.
 bool is_to_be_tested(const json& config) {
@@ -110,8 +97,7 @@ bool is_to_be_tested(const json& config) {
   return !config.contains(at) || config.at(at) != false;
 }
 
-template <class Fields, class Record>
-void result_fields(Fields& f, Record& r) {
+constexpr auto result_fields = []<class Fields>(Fields& f, auto& r) {
   f.schema(kResultSchema);
   f("task", r.task);
   f.part("attention", r.attention, make_attention_record, parse_attention_record);
@@ -137,7 +123,7 @@ void result_fields(Fields& f, Record& r) {
   f("left_majority_at", r.left_majority_at,
     r.data.dev_majority ? Presence::nullable : Presence::sparse);
   f("parameters", r.parameters);
-  groups_field(f, r.parameter_groups);
+  f.list("parameter_groups", r.parameter_groups, Presence::sparse, group_fields);
   f.part("pretrained", r.pretrained, make_pretraining_record, parse_pretraining_record);
   f.group("training", Presence::optional,
           [&r](auto& inner) { training_fields(inner, r.training); });
@@ -146,25 +132,24 @@ void result_fields(Fields& f, Record& r) {
   f.part("machine", r.machine, make_machine, parse_machine, Presence::optional);
   f("software", r.software, Presence::optional);
   f("config", r.config, Presence::optional);
-}
+};
 
 // An accuracy that contradicts its own counts is refused.
-void check_counts(const Accuracy& accuracy, const RecordReader& reader) {
+void check_counts(const Accuracy& accuracy, const std::string& where) {
   if (accuracy.correct > accuracy.count) {
-    bad_record(fmt::format("field '{}' is {} of {} examples", reader.path("correct"),
-                           accuracy.correct, accuracy.count));
+    bad_record(fmt::format("field '{}.correct' is {} of {} examples", where, accuracy.correct,
+                           accuracy.count));
   }
   const double expected =
       static_cast<double>(accuracy.correct) / static_cast<double>(accuracy.count);
   if (std::abs(accuracy.accuracy - expected) > 1e-4) {
-    bad_record(fmt::format("field '{}' is {}, but {} of {} examples make {:.6f}",
-                           reader.path("accuracy"), accuracy.accuracy, accuracy.correct,
-                           accuracy.count, expected));
+    bad_record(fmt::format("field '{}.accuracy' is {}, but {} of {} examples make {:.6f}", where,
+                           accuracy.accuracy, accuracy.correct, accuracy.count, expected));
   }
   const auto& [low, high] = accuracy.ci95;
   if (accuracy.samples && (low > expected + 1e-4 || high < expected - 1e-4)) {
-    bad_record(fmt::format("field '{}' is [{}, {}], which does not hold the accuracy, {:.6f}",
-                           reader.path("ci95"), low, high, expected));
+    bad_record(fmt::format("field '{}.ci95' is [{}, {}], which does not hold the accuracy, {:.6f}",
+                           where, low, high, expected));
   }
 }
 
@@ -233,16 +218,11 @@ std::string Result::ending() const {
 }
 
 json make_pretraining_record(const PretrainingRecord& record) {
-  RecordWriter writer;
-  pretraining_fields(writer, record);
-  return writer.object;
+  return write_record(record, pretraining_fields);
 }
 
 PretrainingRecord parse_pretraining_record(const json& value) {
-  PretrainingRecord record;
-  const RecordReader reader(value, "pretrained");
-  pretraining_fields(reader, record);
-  return record;
+  return read_record<PretrainingRecord>(value, "pretrained", pretraining_fields);
 }
 
 json make_accuracy(const Accuracy& accuracy) {
@@ -251,31 +231,21 @@ json make_accuracy(const Accuracy& accuracy) {
   const bool valid =
       accuracy.count >= 1 && accuracy.correct >= 0 && accuracy.correct <= accuracy.count;
   if (empty && valid) whole.ci95 = stats::wilson_interval(accuracy.correct, accuracy.count);
-  RecordWriter writer;
-  accuracy_fields(writer, whole);
-  return writer.object;
+  return write_record(whole, accuracy_fields);
 }
 
 Accuracy parse_accuracy(const json& value, const std::string& where) {
-  Accuracy accuracy;
-  const RecordReader reader(value, where);
-  accuracy_fields(reader, accuracy);
-  check_counts(accuracy, reader);
+  Accuracy accuracy = read_record<Accuracy>(value, where, accuracy_fields);
+  check_counts(accuracy, where);
   if (!accuracy.samples)  // it follows from the counts, whatever stands there
     accuracy.ci95 = stats::wilson_interval(accuracy.correct, accuracy.count);
   return accuracy;
 }
 
-json make_result(const Result& result) {
-  RecordWriter writer;
-  result_fields(writer, result);
-  return writer.object;
-}
+json make_result(const Result& result) { return write_record(result, result_fields); }
 
 Result parse_result(const json& record) {
-  Result result;
-  const RecordReader reader(record, "");
-  result_fields(reader, result);
+  Result result = read_record<Result>(record, "", result_fields);
   if (result.protocol == "recall" && result.regime == Result{}.regime) result.regime = "recall";
   return result;
 }

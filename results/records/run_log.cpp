@@ -18,8 +18,7 @@ namespace {
 constexpr std::streamoff kTail = 1 << 17;  // bytes: more than a thousand lines
 constexpr size_t kLately = 50;             // lines
 
-template <class Fields, class Line>
-void line_fields(Fields& f, Line& line) {
+constexpr auto line_fields = [](auto& f, auto& line) {
   f("step", line.step);
   f("split", line.split);
   f("loss", line.loss);
@@ -27,7 +26,7 @@ void line_fields(Fields& f, Line& line) {
   f("learning_rate", line.learning_rate);
   f("seconds", line.seconds);
   f("time", line.time);
-}
+};
 
 LogLine read_line(std::string_view line) {
   // A hostile line of a million brackets must not exhaust the stack: a whole one has a pair.
@@ -35,10 +34,7 @@ LogLine read_line(std::string_view line) {
   const json value =
       json::parse(brackets > 8 ? "" : line, /*cb=*/nullptr, /*allow_exceptions=*/false);
   if (value.is_discarded()) bad_record("not valid JSON (cut short?)");
-  const RecordReader reader(value, "");
-  LogLine entry;
-  line_fields(reader, entry);
-  return entry;
+  return read_record<LogLine>(value, "", line_fields);
 }
 
 // Calls `use(line, text)` for every line, and `refuse(number, error)` where it cannot be used.
@@ -71,9 +67,7 @@ double time_of_day() {
 }
 
 std::string make_log_line(const LogLine& line) {
-  RecordWriter writer;
-  line_fields(writer, line);
-  return writer.object.dump() + "\n";
+  return write_record(line, line_fields).dump() + "\n";
 }
 
 std::vector<LogLine> parse_run_log(std::string_view text, std::string& reason) {

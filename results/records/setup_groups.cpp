@@ -135,7 +135,7 @@ std::vector<SetupGroup> values_groups(std::span<const SetupMarks> marks) {
   std::vector<SetupGroup> all;
   for (MarkedGroup& group : groups) {
     std::ranges::sort(group.members);
-    SetupGroup one{.cpu = "", .values = "", .notes = {}, .members = group.members};
+    SetupGroup one{.cpu = "", .members = group.members};
     if (groups.size() > 1) {
       one.values = group_text(group, groups, marks);
       one.notes.emplace_back(kValuesNote);

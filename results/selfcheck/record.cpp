@@ -7,28 +7,19 @@
 namespace lra {
 namespace {
 
-template <class Fields, class Record>
-void error_fields(Fields& f, Record& error) {
+constexpr auto error_fields = [](auto& f, auto& error) {
   f("what", error.what);
   f("value", error.value, Presence::nullable);
   f("limit", error.limit);
-}
+};
 
-json make_error(const BoundedError& error) {
-  RecordWriter writer;
-  error_fields(writer, error);
-  return writer.object;
-}
+json make_error(const BoundedError& error) { return write_record(error, error_fields); }
 
 BoundedError parse_error(const json& value) {
-  BoundedError error;
-  const RecordReader reader(value, "error");
-  error_fields(reader, error);
-  return error;
+  return read_record<BoundedError>(value, "error", error_fields);
 }
 
-template <class Fields, class Record>
-void measured_fields(Fields& f, Record& measures) {
+constexpr auto measured_fields = [](auto& f, auto& measures) {
   f("length", measures.length);
   f("batch", measures.batch);
   f("core_ms", measures.core_ms);
@@ -40,10 +31,9 @@ void measured_fields(Fields& f, Record& measures) {
   f("account_mib", measures.account_mib);
   f("counted_mib", measures.counted_mib);
   f("reserved_mib", measures.reserved_mib);
-}
+};
 
-template <class Fields, class Record>
-void selfcheck_fields(Fields& f, Record& record) {
+constexpr auto selfcheck_fields = []<class Fields>(Fields& f, auto& record) {
   f.schema(kSelfcheckSchema);
   f.part("attention", record.attention, make_attention_record, parse_attention_record);
   f("check", record.check);
@@ -59,7 +49,7 @@ void selfcheck_fields(Fields& f, Record& record) {
   f("seconds", record.seconds);
   f.part("machine", record.machine, make_machine, parse_machine, Presence::optional);
   f("software", record.software, Presence::optional);
-}
+};
 
 }  // namespace
 
@@ -70,23 +60,12 @@ double BoundedError::share() const {
   return *value > 0 ? kInfinity : 0;
 }
 
-bool SelfcheckMeasures::empty() const {
-  RecordWriter writer;
-  measured_fields(writer, *this);
-  return writer.object.empty();
-}
+bool SelfcheckMeasures::empty() const { return write_record(*this, measured_fields).empty(); }
 
-json make_selfcheck(const Selfcheck& record) {
-  RecordWriter writer;
-  selfcheck_fields(writer, record);
-  return writer.object;
-}
+json make_selfcheck(const Selfcheck& record) { return write_record(record, selfcheck_fields); }
 
 Selfcheck parse_selfcheck(const json& value) {
-  Selfcheck record;
-  const RecordReader reader(value, "");
-  selfcheck_fields(reader, record);
-  return record;
+  return read_record<Selfcheck>(value, "", selfcheck_fields);
 }
 
 }  // namespace lra

@@ -7,8 +7,7 @@
 namespace lra {
 namespace {
 
-template <class Fields, class Record>
-void where_op_fields(Fields& f, Record& op) {
+constexpr auto where_op_fields = [](auto& f, auto& op) {
   f("kind", op.kind);
   f("op", op.op);
   f("part", op.part, Presence::sparse);
@@ -18,10 +17,9 @@ void where_op_fields(Fields& f, Record& op) {
   f("flops", op.flops);
   f("bytes", op.bytes);
   f("roofline_share", op.roofline);
-}
+};
 
-template <class Fields, class Record>
-void where_fields(Fields& f, Record& record) {
+constexpr auto where_fields = [](auto& f, auto& record) {
   f.schema(kWhereSchema);
   f.part("attention", record.attention, make_attention_record, parse_attention_record);
   f("length", record.length, Presence::required, {.least = 1});
@@ -45,24 +43,17 @@ void where_fields(Fields& f, Record& record) {
   f("ops_ms", record.ops_ms);
   f("outside_ms", record.outside_ms);
   f.part("roofline", record.roofline, make_roofline, parse_roofline, Presence::required);
-  f.list("ops", record.ops, Presence::required,
-         [](auto& fields, auto& op) { where_op_fields(fields, op); });
+  f.list("ops", record.ops, Presence::required, where_op_fields);
   f.part("machine", record.machine, make_machine, parse_machine, Presence::optional);
   f("software", record.software, Presence::optional);
-}
+};
 
 }  // namespace
 
-json make_where(const Where& record) {
-  RecordWriter writer;
-  where_fields(writer, record);
-  return writer.object;
-}
+json make_where(const Where& record) { return write_record(record, where_fields); }
 
 Where parse_where(const json& value) {
-  Where record;
-  const RecordReader reader(value, "");
-  where_fields(reader, record);
+  Where record = read_record<Where>(value, "", where_fields);
   double sum = 0;
   for (const WhereOp& op : record.ops) sum += op.ms;
   if (!(std::abs(sum - record.ops_ms) <= 1e-4 * record.ops_ms)) {
