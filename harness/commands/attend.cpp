@@ -213,8 +213,8 @@ void add_predict_command(CLI::App& app) {
   command->add_option("--checkpoint", options->checkpoint, "best or last")
       ->check(CLI::IsMember(all_names<CheckpointKind>()))
       ->capture_default_str();
-  command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
-  command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();
+  add_device_option(*command, options->device);
+  add_threads_option(*command, options->threads);
   command->add_flag("--json", options->as_json, "As JSON, not CSV");
   command->callback([options] {
     need_python_for(attention_of(options->run));

@@ -130,9 +130,8 @@ void add_check_command(CLI::App& app) {
                       "can change its answer");
   command->add_option("--protocol", options->request.protocol,
                       "Whose sizes, options and model these are, with --task; default lra-strict");
-  command->add_option("--device", options->request.device, "cpu, cuda or cuda:N")
-      ->capture_default_str();
-  command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();
+  add_device_option(*command, options->request.device);
+  add_threads_option(*command, options->threads);
   command->add_flag("--json", options->as_json, "As JSON");
   CLI::Option* explain = command->get_option("--explain");
   for (const char* other :

@@ -57,12 +57,20 @@ void add_attention_options(CLI::App& command, std::string& attention,
 /// UsageError on a malformed one, and where both name an option with different values.
 AttentionSpec attention_given(const std::string& text, const std::vector<std::string>& options);
 
-/// Adds --check and --no-check.
+/// Add --device, --threads with 0 for all processors, --check and --no-check.
+void add_device_option(CLI::App& command, std::string& device);
+void add_threads_option(CLI::App& command, int64_t& threads);
 void add_contract_options(CLI::App& command, ContractCheck& check);
 
 /// The settings that an option which there is not may mean, as words for --set: of "--steps" and
 /// "10" training.steps=10; none where there is no such setting.
 std::vector<std::string> settings_meant(const std::string& option, const std::string& value);
+
+/// Throws UsageError where --out names no .jsonl file, or none at all.
+void check_jsonl_out(const std::string& out);
+
+/// stop_at_signals() and outlive_readers(), of a command whose work is in files.
+void begin_work_in_files();
 
 /// A table on standard output, as wide as the terminal or as `--wide` says.
 void print_table(const Table& table);

@@ -8,8 +8,8 @@
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/shell.h"
 #include "attention_variants/base/text.h"
+#include "harness/commands/commands.h"
 #include "harness/host/progress.h"
-#include "harness/host/signals.h"
 #include "harness/suite/data.h"
 #include "lra/data/contact_sheet.h"
 
@@ -28,7 +28,7 @@ struct Folder {
 bool is_left_of_data(const fs::path& folder) {
   std::error_code none;
   if (fs::is_symlink(folder, none) && !fs::exists(folder, none)) return true;
-  if (fs::is_symlink(folder / "manifest.json", none)) return true;
+  if (fs::is_symlink(folder / kManifestFile, none)) return true;
   for (const char* split : kSplits) {
     if (fs::exists(folder / (std::string(split) + ".safetensors"), none)) return true;
   }
@@ -38,7 +38,7 @@ bool is_left_of_data(const fs::path& folder) {
 // Whether a folder holds prepared data, damaged ones too, and none of another program's manifest.
 // Throws Error where it has another name than its task.
 bool is_prepared(const fs::path& folder) {
-  const fs::path manifest = folder / "manifest.json";
+  const fs::path manifest = folder / kManifestFile;
   const std::string name = folder.filename().string();
   const bool of_task =
       std::ranges::any_of(tasks(), [&](const Task* known) { return known->name == name; });
@@ -139,12 +139,11 @@ std::string labels_text(const Split& split, int64_t index) {
 }  // namespace
 
 void prepare_folder(const std::string& name, const PrepareOptions& options) {
-  host::stop_at_signals();
-  host::outlive_readers();
+  begin_work_in_files();
   if (suite::prepare_data(name, options)) {
     host::say("already prepared: the files match their hashes and what was asked for");
   }
-  print_summary(Manifest::read(options.out / name / "manifest.json"), options.out / name);
+  print_summary(Manifest::read(options.out / name / kManifestFile), options.out / name);
 }
 
 void verify_folders(const fs::path& path) {

@@ -163,13 +163,10 @@ void print_attention(const std::string& name) {
     fmt::print("It has no options.\n");
     return;
   }
-  Table table{.title = "",
-              .columns = {{"option", Align::kLeft},
+  Table table{.columns = {{"option", Align::kLeft},
                           {"meaning", Align::kLeft},
                           {"takes", Align::kLeft},
-                          {"default", Align::kLeft}},
-              .rows = {},
-              .notes = {}};
+                          {"default", Align::kLeft}}};
   for (const std::string& option : entry.option_names) {
     table.rows.push_back({option, option_meaning(name, option), accepted([&](const json& wrong) {
                             entry.effective_options({{option, wrong}});
@@ -194,9 +191,7 @@ void print_task(const std::string& name) {
               .columns = {{"setting", Align::kLeft},
                           {"meaning", Align::kLeft},
                           {"takes", Align::kLeft},
-                          {"default", Align::kLeft}},
-              .rows = {},
-              .notes = {}};
+                          {"default", Align::kLeft}}};
   for (const std::string& key : setting_keys(""))
     table.rows.push_back(
         {key, setting_meaning(key), accepted_setting(key), value_of(settings, key)});
@@ -235,9 +230,7 @@ void print_setting(const std::string& protocol_name, const std::string& key) {
   const Protocol protocol = load_protocol(protocol_name);
   Table table{
       .title = "",
-      .columns = {{"setting", Align::kLeft}, {"meaning", Align::kLeft}, {"takes", Align::kLeft}},
-      .rows = {},
-      .notes = {}};
+      .columns = {{"setting", Align::kLeft}, {"meaning", Align::kLeft}, {"takes", Align::kLeft}}};
   std::vector<json> settings;
   for (const auto& [name, value] : protocol.tasks.items()) {
     table.columns.push_back({name});

@@ -7,7 +7,6 @@
 #include "harness/host/memory.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
-#include "harness/host/signals.h"
 #include "lra/config/once.h"
 #include "lra/config/preset.h"
 
@@ -42,8 +41,7 @@ void check_asked_lengths(const FidelityOptions& options) {
 }
 
 void run(const FidelityOptions& options) {
-  if (!options.out.ends_with(".jsonl"))
-    throw UsageError("--out should name a .jsonl file, not '" + options.out + "'");
+  check_jsonl_out(options.out);
   fidelity::FidelityRequest request{.lengths = options.lengths,
                                     .head_dim = options.head_dim,
                                     .trials = options.trials,
@@ -74,8 +72,7 @@ void run(const FidelityOptions& options) {
       attention_entry(spec.name).effective_options(spec.options);
   }
   check_asked_lengths(options);
-  host::stop_at_signals();
-  host::outlive_readers();
+  begin_work_in_files();
   request.device = host::parse_device(options.device);
   request.threads = host::use_threads(options.threads);
   request.memory_limit = host::default_memory_limit();
@@ -132,8 +129,8 @@ void add_fidelity_command(CLI::App& app) {
                    "Most time for the timing samples of a cell of experiment 4")
       ->check(number_in(0.001, 1e6))
       ->capture_default_str();
-  command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
-  command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();
+  add_device_option(*command, options->device);
+  add_threads_option(*command, options->threads);
   command->add_option("--out", options->out, "JSONL file; cells that it holds already are kept")
       ->required();
   command->callback([options] { run(*options); });

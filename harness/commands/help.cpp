@@ -11,6 +11,7 @@
 #include "attention_variants/base/text.h"
 #include "attention_variants/registry.h"
 #include "harness/commands/commands.h"
+#include "harness/commands/suite_options.h"
 #include "lra/config/budget.h"
 #include "lra/config/protocol.h"
 #include "lra/data/task.h"
@@ -93,19 +94,18 @@ Words choices_of(const CLI::Option& option) {
 // Of a command, and what it takes of the one that it belongs to, as its help says.
 std::vector<const CLI::Option*> options_taken(const CLI::App& app, const std::string& path) {
   std::vector<const CLI::Option*> options = app.get_options();
-  const bool plan = path == "lra suite plan", status = path == "lra suite status";
-  if (!plan && !status && path != "lra suite submit") return options;
+  if (!path.starts_with("lra suite ")) return options;
   for (const CLI::Option* option : app.get_parent()->get_options({})) {
     const std::string name = option->get_name();
-    const bool taken = status ? name == "--out" : !plan || name != "--only";
-    if (taken && app.get_option_no_throw(name) == nullptr) options.push_back(option);
+    if (suite_takes(app.get_name(), name) && app.get_option_no_throw(name) == nullptr)
+      options.push_back(option);
   }
   return options;
 }
 
 void collect(CLI::App& app, const std::string& path, const std::vector<Named>& named,
              std::vector<Followers>& all) {
-  Followers here{.path = path, .words = {}, .values = {}};
+  Followers here{.path = path};
   const auto names_of = [&named](const std::string& where) {
     const auto it = std::ranges::find(named, where, &Named::where);
     return it == named.end() ? Words() : it->names;
@@ -113,9 +113,7 @@ void collect(CLI::App& app, const std::string& path, const std::vector<Named>& n
   here.words = names_of(path);
   const std::vector<CLI::App*> commands = shown_commands(app);
   for (const CLI::App* sub : commands) here.words.push_back(sub->get_name());
-  Followers help{.path = "lra help" + path.substr(std::string("lra").size()),
-                 .words = here.words,
-                 .values = {}};
+  Followers help{.path = "lra help" + path.substr(std::string("lra").size()), .words = here.words};
   for (const CLI::Option* option : options_taken(app, path)) {
     if (option->get_group().empty()) continue;  // of our own processes
     for (const std::string& name : option->get_lnames()) {

@@ -102,7 +102,6 @@ Table released_table() {
                           {"complexity", Align::kLeft},
                           {"state", Align::kLeft},
                           {"options and their defaults", Align::kLeft}},
-              .rows = {},
               .notes = {"other functions than the papers', by the code that LRA released: the "
                         "protocol tay2020 means them by the names that they stand for"}};
   for (const AttentionEntry* entry : released_forms()) {

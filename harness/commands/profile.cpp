@@ -47,8 +47,6 @@ profile::ProfileRequest request_of(const ProfileOptions& given) {
 }
 
 profile::ProfilePlan planned_profile(const ProfileOptions& given) {
-  if (!given.out.ends_with(".jsonl"))
-    throw UsageError("--out should name a .jsonl file, not '" + given.out + "'");
   profile::ProfilePlan plan = given.plan;
   plan.out = given.out;
   plan.pin = !given.no_pin;
@@ -85,8 +83,7 @@ profile::ProfilePlan planned_where(const ProfileOptions& options) {
 void run_where(const ProfileOptions& options) {
   std::optional<AtomicFile> out;
   if (!options.out.empty()) {
-    if (!options.out.ends_with(".jsonl"))
-      throw UsageError("--out should name a .jsonl file, not '" + options.out + "'");
+    check_jsonl_out(options.out);
     if (std::filesystem::exists(options.out))
       throw UsageError("--out " + options.out + " exists: --where begins a file of its own");
     out.emplace(options.out);
@@ -121,8 +118,7 @@ void run_where(const ProfileOptions& options) {
 }
 
 void run_profile_command(const ProfileOptions& options) {
-  host::stop_at_signals();
-  host::outlive_readers();
+  begin_work_in_files();
   if (!options.child.empty()) {
     profile::run_profile_child(options.child);
     return;
@@ -131,7 +127,7 @@ void run_profile_command(const ProfileOptions& options) {
     run_where(options);
     return;
   }
-  if (options.out.empty()) throw UsageError("--out is required: the JSONL file to write");
+  check_jsonl_out(options.out);
   const std::vector<Profile> earlier =
       options.compare.empty() ? std::vector<Profile>() : read_earlier(options.compare);
   const profile::ProfilePlan plan = planned_profile(options);
@@ -229,11 +225,10 @@ void add_measuring_options(CLI::App& command, ProfileOptions& options) {
                    "Measure anew the cells of --out that failed or stayed noisy");
   command.add_option("--flush", options.flush,
                      "On GPUs: overwrite this much before each sample, as 64MiB (their L2 cache)");
-  command.add_option("--device", options.plan.device, "cpu, cuda or cuda:N")->capture_default_str();
+  add_device_option(command, options.plan.device);
   command.add_option("--dtype", options.request.dtype, "float32, float64 or bfloat16")
       ->capture_default_str();
-  command.add_option("--threads", options.plan.threads, "0 = all processors")
-      ->capture_default_str();
+  add_threads_option(command, options.plan.threads);
   command.add_option(
       "--out", options.out,
       "JSONL file, which --where alone does without; cells that it holds already are kept");

@@ -46,13 +46,12 @@ void report(const ReportOptions& options) {
       records.where.empty()) {
     const std::string reason =
         records.bad.empty() ? ""
-                            : fmt::format("; {}: {}", records.bad[0].path, records.bad[0].reason);
-    const std::string more =
-        records.bad.size() > 1 ? fmt::format(" (and {} more)", records.bad.size() - 1) : "";
+                            : fmt::format("; {}: {}{}", records.bad[0].path, records.bad[0].reason,
+                                          and_more(records.bad.size()));
     throw Error(fmt::format(
-        "nothing to report in {}: looked for result.json ({}) and *.jsonl ({}, {}, {}){}{}",
+        "nothing to report in {}: looked for result.json ({}) and *.jsonl ({}, {}, {}){}",
         fmt::join(options.paths, ", "), kResultSchema, kProfileSchema, kFidelitySchema,
-        kWhereSchema, reason, more));
+        kWhereSchema, reason));
   }
   write_report(records, options.out);
   if (!options.tensorboard.empty()) write_event_files(records, options.tensorboard);

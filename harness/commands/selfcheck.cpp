@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "harness/commands/commands.h"
-#include "harness/host/signals.h"
 #include "harness/selfcheck/child.h"
 #include "harness/selfcheck/selfcheck.h"
 #include "lra/config/once.h"
@@ -22,14 +21,11 @@ struct SelfcheckOptions {
 void run_selfcheck_command(const SelfcheckOptions& options) {
   if (!options.child.empty()) return selfcheck::run_selfcheck_child(options.child);
   selfcheck::SelfcheckRequest request = options.request;
-  if (request.out.empty()) throw UsageError("--out is required: the JSONL file to write");
-  if (request.out.extension() != ".jsonl")
-    throw UsageError("--out should name a .jsonl file, not '" + request.out.string() + "'");
+  check_jsonl_out(request.out.string());
   if (!options.attentions.empty()) request.attentions = parse_attentions(options.attentions);
   check_once("--attentions", request.attentions);
   check_once("--checks", request.checks);
-  host::stop_at_signals();
-  host::outlive_readers();
+  begin_work_in_files();
   const std::vector<Selfcheck> records = selfcheck::run_selfcheck(request);
   print_table(selfcheck_table(records));
   const auto failed = std::ranges::count_if(records, &Selfcheck::is_failure);
@@ -48,7 +44,7 @@ void add_selfcheck_command(CLI::App& app) {
       "memory and time. The exit status is 1 where a check fails");
   auto options = std::make_shared<SelfcheckOptions>();
   selfcheck::SelfcheckRequest& request = options->request;
-  command->add_option("--device", request.device, "cpu, cuda or cuda:N")->capture_default_str();
+  add_device_option(*command, request.device);
   command
       ->add_option("--minutes", request.minutes,
                    "After these what runs is ended, and what was not checked counts as failed")
@@ -63,7 +59,7 @@ void add_selfcheck_command(CLI::App& app) {
                    fmt::format("Comma list; default: all: {}. speed takes roofline along",
                                fmt::join(selfcheck::check_names(), ", ")))
       ->delimiter(',');
-  command->add_option("--threads", request.threads, "0 = all processors")->capture_default_str();
+  add_threads_option(*command, request.threads);
   command->add_option("--out", request.out,
                       "REQUIRED. JSONL file, a line a check; must not be there yet");
   command->add_option("--child", options->child)->group("");  // of our own processes

@@ -108,10 +108,17 @@ void run(const SuiteOptions& options) {
     host::say("next: " + line);
 }
 
+// Throws UsageError, with {} for its name, on an option that the subcommand does not take.
+void check_taken(const SuiteOptions& options, const std::string& subcommand, const char* text) {
+  for (const CLI::Option* option : options.command->get_options()) {
+    if (option->count() > 0 && !suite_takes(subcommand, option->get_name()))
+      throw UsageError(fmt::format(fmt::runtime(text), option->get_name()));
+  }
+}
+
 void show_plan(const SuiteOptions& options) {
-  if (!options.only.empty())
-    throw UsageError(
-        "--only applies to lra suite and lra suite submit alone; lra suite plan lists all cells");
+  check_taken(options, "plan",
+              "{} applies to lra suite and lra suite submit alone; lra suite plan lists all cells");
   const suite::RunnerOptions runner = runner_of(options);
   suite::Suite suite = planned_suite(options, cell_threads(runner), runner.devices.front());
   suite::check_cut_samples(suite, suite::suite_data(suite));
@@ -136,12 +143,7 @@ void show_plan(const SuiteOptions& options) {
 }
 
 void show_status(const SuiteOptions& options) {
-  for (const CLI::Option* option : options.command->get_options()) {
-    if (option->count() > 0 && option->get_name() != "--out") {
-      throw UsageError(option->get_name() +
-                       " is not of lra suite status, which reads the suite in --out");
-    }
-  }
+  check_taken(options, "status", "{} is not of lra suite status, which reads the suite in --out");
   if (options.out.empty()) throw UsageError("--out is required: the suite's folder");
   const bool terminal = isatty(STDOUT_FILENO) != 0;
   for (;;) {
@@ -216,10 +218,9 @@ Submission to_submit(const SuiteOptions& options, const suite::Suite& suite) {
 
 void submit_suite(const SuiteOptions& options) {
   if (!options.slurm) throw UsageError("lra suite submit knows one kind of cluster: give --slurm");
-  if (options.jobs > 0 || !options.devices.empty())
-    throw UsageError(
-        "--jobs and --devices are for one host; --array-limit says how many jobs run "
-        "at a time, --gpus what each gets");
+  check_taken(options, "submit",
+              "--jobs and --devices are for one host; --array-limit says how many jobs run at a "
+              "time, --gpus what each gets");
   check_records_read(options);
   const suite::SlurmOptions& cluster = options.cluster;
   if (options.device.starts_with("cuda:")) {
@@ -248,7 +249,7 @@ void submit_suite(const SuiteOptions& options) {
     if (exists)
       suite::check_resumed(planned.request.out, options.resume ? Resume::yes : Resume::no);
     const suite::Suite suite = exists ? suite::join_suite(planned) : planned;
-    suite::check_threads(suite, threads_given);
+    suite::check_threads(suite.request.out, suite.request.threads, threads_given);
     for (const suite::SlurmScript& script :
          suite::slurm_scripts(suite, to_submit(options, suite).cells, asked, program))
       fmt::print("# {}\n{}\n", script.path.string(), script.text);

@@ -1,11 +1,20 @@
 #include "harness/commands/suite_options.h"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+
 #include "harness/commands/commands.h"
 
 namespace lra {
 namespace {
 
-constexpr const char* kMore = "It takes the options of lra suite too, but ";
+// The options of lra suite that a subcommand does not take too; status takes --out alone.
+const std::map<std::string, std::vector<std::string>> kNotTaken = {
+    {"plan", {"--only"}}, {"submit", {"--jobs", "--devices"}}};
+
+constexpr const char* kMore = "It takes the options of lra suite too, but {}";
 
 // What the cells are.
 void add_suite_cell_options(CLI::App& command, SuiteOptions& options) {
@@ -92,7 +101,7 @@ void add_runner_options(CLI::App& command, SuiteOptions& options) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   add_contract_options(command, options.cell.check);
-  command.add_option("--device", options.device, "cpu, cuda or cuda:N")->capture_default_str();
+  add_device_option(command, options.device);
   command.add_option("--dtype", options.dtype, "float32, or bfloat16 (autocast)")
       ->capture_default_str();
   command
@@ -112,7 +121,7 @@ void add_suite_options(CLI::App& command, SuiteOptions& options) {
 }
 
 void add_plan_options(CLI::App& command, SuiteOptions& options) {
-  command.footer(std::string(kMore) + "--only");
+  command.footer(fmt::format(kMore, fmt::join(kNotTaken.at("plan"), " and ")));
   command.add_flag(
       "--probe", options.probe,
       "Measure some training steps of what nothing is known of (seconds a recipe), into "
@@ -130,7 +139,7 @@ void add_status_options(CLI::App& command, SuiteOptions& options) {
 
 void add_submit_options(CLI::App& command, SuiteOptions& options) {
   suite::SlurmOptions& cluster = options.cluster;
-  command.footer(std::string(kMore) + "--jobs and --devices");
+  command.footer(fmt::format(kMore, fmt::join(kNotTaken.at("submit"), " and ")));
   command.add_flag("--slurm", options.slurm, "To Slurm, as job arrays");
   command.add_flag("--dry-run", options.dry_run, "Print the scripts; write and submit nothing");
   command.add_option("--partition", cluster.partition, "As sbatch takes it");
@@ -153,6 +162,11 @@ void add_submit_options(CLI::App& command, SuiteOptions& options) {
                   "to the queue")
       ->check(CLI::Range(1, 65535))
       ->capture_default_str();
+}
+
+bool suite_takes(const std::string& subcommand, const std::string& option) {
+  if (subcommand == "status") return option == "--out";
+  return std::ranges::count(kNotTaken.at(subcommand), option) == 0;
 }
 
 }  // namespace lra

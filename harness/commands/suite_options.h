@@ -33,4 +33,7 @@ void add_plan_options(CLI::App& command, SuiteOptions& options);
 void add_status_options(CLI::App& command, SuiteOptions& options);
 void add_submit_options(CLI::App& command, SuiteOptions& options);
 
+/// Whether "plan", "status" or "submit" takes this option of lra suite, "--only", too.
+bool suite_takes(const std::string& subcommand, const std::string& option);
+
 }  // namespace lra

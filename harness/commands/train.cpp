@@ -251,7 +251,7 @@ void add_train_command(CLI::App& app) {
                  "Remove the run in that folder first, its checkpoints and result too, and the "
                  "pretraining that came before it")
       ->excludes(resume);
-  command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
+  add_device_option(*command, options->device);
   command->add_option("--dtype", options->dtype, "float32, or bfloat16 (autocast)")
       ->capture_default_str();
   command
@@ -267,8 +267,7 @@ void add_train_command(CLI::App& app) {
       "Folder for the run's log as a TensorBoard event file, line by line, too: one "
       "for each run, or TensorBoard shows the last alone");
   command->callback([options] {
-    host::stop_at_signals();
-    host::outlive_readers();
+    begin_work_in_files();
     // Before the processes of a launcher meet, which they can once.
     need_python_for(attention_given(options->attention, options->options).name);
     run_together(options->device, [&](Processes* processes) { run_train(*options, processes); });
@@ -287,8 +286,8 @@ void add_evaluate_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--data", options->data,
                       "Folder of lra data prepare --out; default: the run's own");
-  command->add_option("--device", options->device, "cpu, cuda or cuda:N")->capture_default_str();
-  command->add_option("--threads", options->threads, "0 = all processors")->capture_default_str();
+  add_device_option(*command, options->device);
+  add_threads_option(*command, options->threads);
   command->add_flag("--json", options->as_json, "As JSON");
   command->callback([options] {
     host::stop_at_signals();

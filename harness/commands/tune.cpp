@@ -10,7 +10,6 @@
 #include "harness/commands/suite_request.h"
 #include "harness/host/progress.h"
 #include "harness/host/runtime.h"
-#include "harness/host/signals.h"
 #include "harness/suite/cell.h"
 #include "harness/suite/suite_data.h"
 #include "harness/tune/choose.h"
@@ -91,8 +90,7 @@ void check_end(const tune::TuneFile& file, const std::filesystem::path& out) {
 }
 
 void run_tune(const TuneOptions& options) {
-  host::stop_at_signals();
-  host::outlive_readers();
+  begin_work_in_files();
   suite::RunnerOptions runner = runner_of(options.cells);
   runner.go_on = "the same command";
   for (const std::string& device : runner.devices) host::parse_device(device);

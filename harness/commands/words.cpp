@@ -7,7 +7,9 @@
 #include <limits>
 #include <sstream>
 
+#include "attention_variants/base/text.h"
 #include "harness/commands/commands.h"
+#include "harness/host/signals.h"
 
 namespace lra {
 namespace {
@@ -60,10 +62,8 @@ std::string settle_length(std::string& text) {
 
 CLI::Validator seed_text() {
   return {[](std::string& text) -> std::string {
-            uint64_t seed = 0;
-            const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
             const bool octal = text.size() > 1 && text.front() == '0';  // to CLI11
-            if (error == std::errc() && end == text.data() + text.size() && !octal) return "";
+            if (whole_number<uint64_t>(text) && !octal) return "";
             return fmt::format("should be an integer from 0 to {}, not '{}'",
                                std::numeric_limits<uint64_t>::max(), text);
           },
@@ -118,6 +118,25 @@ std::optional<std::vector<uint64_t>> parse_numbers(const std::string& text, uint
     for (uint64_t i = 0; i <= end - begin; ++i) numbers.push_back(begin + i);
   }
   return numbers;
+}
+
+void add_device_option(CLI::App& command, std::string& device) {
+  command.add_option("--device", device, "cpu, cuda or cuda:N")->capture_default_str();
+}
+
+void add_threads_option(CLI::App& command, int64_t& threads) {
+  command.add_option("--threads", threads, "0 = all processors")->capture_default_str();
+}
+
+void check_jsonl_out(const std::string& out) {
+  if (out.empty()) throw UsageError("--out is required: the JSONL file to write");
+  if (!out.ends_with(".jsonl"))
+    throw UsageError("--out should name a .jsonl file, not '" + out + "'");
+}
+
+void begin_work_in_files() {
+  host::stop_at_signals();
+  host::outlive_readers();
 }
 
 void add_contract_options(CLI::App& command, ContractCheck& check) {

@@ -77,9 +77,7 @@ Table capability_table(const json& list) {
                           {"linear memory"},
                           {"state beside the projections", Align::kLeft},
                           {"bound to a length"},
-                          {"checked against", Align::kLeft}},
-              .rows = {},
-              .notes = {}};
+                          {"checked against", Align::kLeft}}};
   // Before the last.
   if (tried)
     table.columns.insert(table.columns.end() - 1,

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <set>
 
-#include "attention_variants/base/files.h"
 #include "attention_variants/base/text.h"
 #include "attention_variants/registry.h"
 #include "harness/host/heartbeat.h"
@@ -13,7 +12,7 @@
 #include "harness/host/terminal.h"
 #include "harness/suite/cell.h"
 #include "harness/suite/suite.h"
-#include "harness/suite/suite_file.h"
+#include "harness/suite/suite_folder.h"
 #include "harness/training/run_folder.h"
 #include "results/print/terminal.h"
 #include "results/records/file_names.h"
@@ -155,12 +154,7 @@ bool SuiteStatus::all_ended() const {
 }
 
 SuiteStatus suite_status(const fs::path& out) {
-  const fs::path path = out / kSuiteFile;
-  if (!fs::exists(path)) {
-    throw Error(out.string() + " holds no suite (no " + kSuiteFile + "); lra suite --out " +
-                out.string() + " makes one there");
-  }
-  const json file = read_json(path);
+  const json file = read_suite_json(out);
   SuiteStatus status{.out = out};
   try {
     const json &runs = file.at("runs"), &cells = file.at("cells");
@@ -168,8 +162,7 @@ SuiteStatus suite_status(const fs::path& out) {
       status.cells.push_back(read_cell(cells.at(i), out / runs.at(i).get<std::string>(), i));
   } catch (const json::exception& error) {
     const std::string text = error.what();
-    throw Error(fmt::format("{} is not the file of a suite of this version ({})", path.string(),
-                            text.substr(std::min(text.find("] ") + 2, text.size()))));
+    throw not_of_this_version(out, text.substr(std::min(text.find("] ") + 2, text.size())));
   }
   status.runners = host::runners(out);
   status.profiled = fs::exists(out / "profile.done");
@@ -236,8 +229,7 @@ std::string status_text(const SuiteStatus& status, size_t rows) {
     left_out = shown.size() - rows;
     shown.resize(rows);
   }
-  Table table{.title = "",
-              .columns = {{"cell"},
+  Table table{.columns = {{"cell"},
                           {"task", Align::kLeft},
                           {"attention", Align::kLeft},
                           {"seed"},
@@ -247,9 +239,7 @@ std::string status_text(const SuiteStatus& status, size_t rows) {
                           {"accuracy %"},
                           {"steps/s"},
                           {"ETA"},
-                          {"", Align::kLeft}},
-              .rows = {},
-              .notes = {}};
+                          {"", Align::kLeft}}};
   if (queue) table.columns.push_back({"queue", Align::kLeft});
   for (const CellStatus* cell : shown) table.rows.push_back(row_of(*cell, queue));
   std::set<std::string> kinds;

@@ -301,7 +301,7 @@ std::vector<std::string> left_notes(const Suite& suite) {
 
 Suite plan_suite(const SuiteRequest& request, double fraction) {
   const Protocol protocol = load_protocol(request.protocol);
-  Suite suite{.request = request, .fraction = fraction, .cells = {}};
+  Suite suite{.request = request, .fraction = fraction};
   for (const std::string& task_name : request.tasks) {
     for (const AttentionSpec& attention : request.attentions) {
       for (const uint64_t seed : request.seeds) {

@@ -100,19 +100,14 @@ constexpr const char* kPutBack =
     "; put back what it was, or remove it and give the suite's options again, which goes on with "
     "its runs";
 
-json read_suite_json(const fs::path& path) {
-  return read_json_object(path, "the file of a suite", kPutBack);
-}
-
-SuiteFile suite_file_of(const json& file, const fs::path& path) {
+SuiteFile suite_file_of(const json& file, const fs::path& out) {
   try {
     SuiteFile held = parse_suite_file(file);
     for (const auto& [task_name, source] : held.sources.items())
       text_under(held.sources, task_name, "sources");
     return held;
   } catch (const std::runtime_error& error) {
-    throw Error(fmt::format("{} is not the file of a suite of this version ({}){}", path.string(),
-                            error.what(), kPutBack));
+    throw not_of_this_version(out, error.what());
   }
 }
 
@@ -167,16 +162,26 @@ json suite_json(const Suite& suite) {
 
 }  // namespace
 
-Suite load_suite(const fs::path& out) {
+json read_suite_json(const fs::path& out) {
   const fs::path path = out / kSuiteFile;
   if (!fs::exists(path)) {
     throw Error(out.string() + " holds no suite (no " + kSuiteFile + "); lra suite --out " +
                 shell_word(out.string()) + " makes one there");
   }
-  const json file = read_suite_json(path);
+  return read_json_object(path, "the file of a suite", kPutBack);
+}
+
+Error not_of_this_version(const fs::path& out, const std::string& why) {
+  return Error(fmt::format("{} is not the file of a suite of this version ({}){}",
+                           (out / kSuiteFile).string(), why, kPutBack));
+}
+
+Suite load_suite(const fs::path& out) {
+  const fs::path path = out / kSuiteFile;
+  const json file = read_suite_json(out);
   if (file.contains("schema") && file["schema"] != kSuiteSchema)
     throw Error(fmt::format("{} should hold \"schema\": \"{}\"", path.string(), kSuiteSchema));
-  const SuiteFile held = suite_file_of(file, path);
+  const SuiteFile held = suite_file_of(file, out);
   SuiteRequest request = read_own([&] { return request_of(held, out); });
   check_folder(request.attentions, held.folder, out);
   request.changed = changed_files(out);
@@ -201,8 +206,8 @@ void check_resumed(const fs::path& out, Resume resume) {
 
 Suite join_suite(const Suite& planned) {
   const fs::path& out = planned.request.out;
-  const json file = read_suite_json(out / kSuiteFile);
-  const SuiteFile held = suite_file_of(file, out / kSuiteFile);
+  const json file = read_suite_json(out);
+  const SuiteFile held = suite_file_of(file, out);
   check_folder(planned.request.attentions, held.folder, out);
   Suite suite = plan_suite(planned.request, held.fraction.value_or(1));
   suite.request.folder = held.folder;
@@ -258,7 +263,7 @@ OpenedSuite open_suite(const Suite& planned, Resume resume, int64_t threads_give
   }
   check_resumed(out, resume);
   Suite suite = join_suite(planned);
-  check_threads(suite, threads_given);
+  check_threads(out, suite.request.threads, threads_given);
   check_given_fingerprints(suite);
   keep_files(suite);  // those of one that was made before there was a place for them
   // What is new, such as a source, stands in the file for those who join.
@@ -285,13 +290,12 @@ void withdraw_suite(const OpenedSuite& opened) {
   if (opened.made_folder) fs::remove(out, not_empty);
 }
 
-void check_threads(const Suite& suite, int64_t threads_given) {
-  const int64_t threads = suite.request.threads;
-  if (threads_given == 0 || threads_given == threads) return;
-  throw UsageError(fmt::format(
-      "the cells of {} have {} each, as their results depend on it, and not {}: "
-      "--threads shared out over the jobs should make {}, or be left out",
-      suite.request.out.string(), count_text(threads, "thread"), threads_given, threads));
+void check_threads(const fs::path& out, int64_t has, int64_t given) {
+  if (given == 0 || given == has) return;
+  throw UsageError(
+      fmt::format("the cells of {} have {} each, as their results depend on it, and not {}: "
+                  "--threads shared out over the jobs should make {}, or be left out",
+                  out.string(), count_text(has, "thread"), given, has));
 }
 
 }  // namespace lra::suite

@@ -9,6 +9,12 @@
 
 namespace lra::suite {
 
+/// Its file; throws Error where there is none, or where it is no object.
+json read_suite_json(const std::filesystem::path& out);
+
+/// That the file is not what this version reads: why, and what to do.
+Error not_of_this_version(const std::filesystem::path& out, const std::string& why);
+
 /// The suite that a folder holds; throws Error where there is none, where its file is broken, or
 /// where this program would make other cells of it.
 Suite load_suite(const std::filesystem::path& out);
@@ -44,7 +50,7 @@ inline constexpr const char* kFingerprints = "fingerprints.json";
 /// it and nothing else is in it. Nothing where a cell has begun, or another runner is there.
 void withdraw_suite(const OpenedSuite& opened);
 
-/// Throws UsageError where `threads_given` threads a cell (0 = any) are not those of the suite.
-void check_threads(const Suite& suite, int64_t threads_given);
+/// Throws UsageError where the cells of a folder have other threads each than are given (0 = any).
+void check_threads(const std::filesystem::path& out, int64_t has, int64_t given);
 
 }  // namespace lra::suite

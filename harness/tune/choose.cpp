@@ -104,7 +104,7 @@ std::vector<Score> scores_of(const TuneFile& file) {
   std::vector<Score> scores;
   for (const std::string& attention : file.attentions) {
     for (const Point& point : file.points) {
-      Score score{.attention = attention, .point = point, .cells = {}};
+      Score score{.attention = attention, .point = point};
       std::ranges::copy_if(file.cells, std::back_inserter(score.cells), [&](const TunedCell& cell) {
         return cell.attention == attention && cell.point == point;
       });
@@ -168,9 +168,7 @@ Table score_table(const TuneFile& file) {
                           {"dev % [95 % interval]"},
                           {"learned"},
                           {"left majority at", Align::kLeft},
-                          {"chosen"}},
-              .rows = {},
-              .notes = {}};
+                          {"chosen"}}};
   for (const Score& score : scores_of(file)) {
     const bool chosen = std::ranges::any_of(file.chosen, [&](const ChosenPoint& one) {
       return one.attention == score.attention && one.point == score.point;

@@ -61,7 +61,7 @@ Axis axis_of(const std::string& word) {
   const size_t equals = word.find('=');
   if (equals == std::string::npos || equals == 0)
     throw UsageError(fmt::format("--grid should be {}, not '{}'", kForm, word));
-  Axis axis{.key = word.substr(0, equals), .words = {}};
+  Axis axis{.key = word.substr(0, equals)};
   const std::string values = word.substr(equals + 1);
   if (values.empty())
     throw UsageError(fmt::format("--grid {} names no value; it should be {}", axis.key, kForm));

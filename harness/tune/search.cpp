@@ -9,13 +9,13 @@
 #include "attention_variants/base/file_errors.h"
 #include "attention_variants/base/files.h"
 #include "attention_variants/base/json_text.h"
-#include "attention_variants/base/text.h"
 #include "harness/host/folder_lock.h"
 #include "harness/host/heartbeat.h"
 #include "harness/host/runtime.h"
 #include "harness/suite/cell.h"
 #include "harness/suite/changed_files.h"
 #include "harness/suite/run_suite.h"
+#include "harness/suite/suite_folder.h"
 #include "harness/training/run_folder.h"
 #include "harness/training/train_setup.h"
 #include "harness/tune/choose.h"
@@ -170,16 +170,6 @@ void join_points(const TuneFile& held, std::vector<Point>& points) {
   points = std::move(joined);
 }
 
-void join_threads(const TuneFile& held, TuneRequest& request) {
-  if (request.threads_given && request.threads != held.threads) {
-    throw UsageError(fmt::format(
-        "the cells of {} have {} each, as their results depend on it, and not {}: "
-        "--threads shared out over the jobs should make {}, or be left out",
-        request.out.string(), count_text(held.threads, "thread"), request.threads, held.threads));
-  }
-  request.threads = held.threads;
-}
-
 TunedCell read_cell(const Search& search, size_t attention, size_t point, size_t seed) {
   const TuneRequest& request = search.request;
   const suite::SuiteCell& cell = cell_at(search, attention, point, seed);
@@ -256,7 +246,8 @@ Search plan_search(TuneRequest request) {
   if (fs::exists(path)) {
     held = read_tune_file(path);
     join_points(*held, request.points);
-    join_threads(*held, request);
+    suite::check_threads(request.out, held->threads, request.threads_given ? request.threads : 0);
+    request.threads = held->threads;
   }
   Search search{.request = std::move(request), .data = {}, .suite = {}};
   search.suite = suite_of(search.request, held ? changed_since(*held, search.request.out)

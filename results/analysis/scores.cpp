@@ -90,8 +90,7 @@ std::vector<ScoreGroup> score_groups(std::span<const Result> results) {
     const size_t first = groups.size();
     std::set<std::string> scored;
     for (const auto& [machine, shared] : machines) {
-      ScoreGroup group{
-          .recipe = recipe, .machine = machine, .shared = shared, .tasks = tasks, .rows = {}};
+      ScoreGroup group{.recipe = recipe, .machine = machine, .shared = shared, .tasks = tasks};
       for (const std::string& row : rows) {
         if (const auto score = score_of(cells, tasks, row, machine)) group.rows[row] = *score;
       }

@@ -25,7 +25,7 @@ std::vector<PlotSeries> series_of(const FidelityGroup& group, std::string_view m
                                   const X& x) {
   std::vector<PlotSeries> series;
   for (const auto& [name, row] : group.rows) {
-    PlotSeries one{.name = name, .points = {}};
+    PlotSeries one{.name = name};
     const auto add = [&](const Fidelity* f) {
       const TrialEstimate* estimate = f->status == Status::ok ? f->find(measure) : nullptr;
       const std::optional<double> at = x(*f);
@@ -59,7 +59,6 @@ std::vector<Plot> fidelity_plots(std::span<const Fidelity> cells) {
                        .x_title = x_title,
                        .y_title = std::string(measure.title),
                        .log_x = log,
-                       .x_marks = {},
                        .series = series});
     };
     for (const MeasureName& measure : kMeasures) {

@@ -26,7 +26,7 @@ std::optional<std::array<double, 4>> point(const Profile& p, Quantity quantity) 
 std::vector<PlotSeries> series_of(const ProfileGroup& group, std::span<const Published> references,
                                   Quantity quantity) {
   std::vector<PlotSeries> all;
-  PlotSeries noisy{.name = "~ noisy", .points = {}, .style = PlotStyle::rings};
+  PlotSeries noisy{.name = "~ noisy", .style = PlotStyle::rings};
   std::map<std::string, size_t> foreign;  // series so far, by attention
   const auto add = [&](PlotSeries series) {
     if (series.points.empty()) return;
@@ -35,7 +35,6 @@ std::vector<PlotSeries> series_of(const ProfileGroup& group, std::span<const Pub
   };
   for (const auto& [name, cells] : group.rows) {
     PlotSeries series{.name = name,
-                      .points = {},
                       .dashed = !cells.begin()->second->package.empty(),
                       .attention = cells.begin()->second->package.empty()
                                        ? name
@@ -54,7 +53,6 @@ std::vector<PlotSeries> series_of(const ProfileGroup& group, std::span<const Pub
     const PublishedCost& cost = *reference.cost;
     for (const PublishedCost::Row& row : cost.rows) {
       PlotSeries series{.name = fmt::format("{}, published ({})", row.name, cost.machine),
-                        .points = {},
                         .dotted = true,
                         .attention = row.variant.name};
       for (size_t i = 0; i < cost.lengths.size(); ++i) {

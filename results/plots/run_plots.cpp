@@ -171,7 +171,6 @@ std::vector<Plot> run_plots(const Result& result, const std::string& name) {
   if (!result.log) return plots;
   const auto add = [&](const char* what, const char* title, Value value) {
     Plot plot{.name = name + "-" + what,
-              .title = {},
               .x_title = "steps",
               .y_title = title,
               .log_x = false,

@@ -109,7 +109,7 @@ Plot tradeoff_plot(const std::string& name, const char* cost_title, std::vector<
                            .attention = row});
   }
   std::vector<CostPoint> front = pareto_front(rows);
-  PlotSeries noisy{.name = "~ noisy", .points = {}, .style = PlotStyle::rings};
+  PlotSeries noisy{.name = "~ noisy", .style = PlotStyle::rings};
   for (const auto& [row, cost] : rows) {
     if (cost.noisy) noisy.points.push_back({cost.x, cost.y, cost.y, cost.y});
   }

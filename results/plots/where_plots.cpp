@@ -27,8 +27,7 @@ std::vector<PlotSeries> bar_series(const WhereGroup& group) {
   std::vector<double> ends(group.rows.size());
   std::vector<PlotSeries> all;
   for (size_t k = 0; k < kinds.size(); ++k) {
-    PlotSeries series{
-        .name = kinds[k], .points = {}, .style = PlotStyle::bars, .look = kKindLooks[k]};
+    PlotSeries series{.name = kinds[k], .style = PlotStyle::bars, .look = kKindLooks[k]};
     for (size_t row = 0; row < group.rows.size(); ++row) {
       const WhereSums sums = sums_by_kind(*group.rows[row].second);
       const auto it = sums.find(kinds[k]);

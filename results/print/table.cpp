@@ -7,7 +7,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdlib>
-#include <map>
 
 #include "attention_variants/base/utf8.h"
 
@@ -237,6 +236,19 @@ std::string short_number(double value) {
   return size >= 100  ? fmt::format("{:.0f}", value)
          : size >= 10 ? fmt::format("{:.1f}", value)
                       : fmt::format("{:.3g}", value);
+}
+
+std::string as_percent(const std::optional<double>& percent) {
+  return percent ? fmt::format("{:.2f}", *percent) : "–";
+}
+
+std::string and_more(size_t all) { return all > 1 ? fmt::format(" (and {} more)", all - 1) : ""; }
+
+std::vector<std::string> first_of_each(const std::map<std::string, std::set<std::string>>& texts) {
+  std::vector<std::string> lines;
+  for (const auto& [shared, all] : texts)
+    lines.push_back(fmt::format("{}: {}{}", shared, *all.begin(), and_more(all.size())));
+  return lines;
 }
 
 std::string exact_number(const std::optional<double>& value) {

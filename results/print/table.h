@@ -3,6 +3,7 @@
 // more than look odd.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -56,6 +57,15 @@ std::string to_csv(const Table& table);
 
 /// Three significant digits, without an exponent where that is short: 0.731, 12.3, 1234, 1.20e-09.
 std::string short_number(double value);
+
+/// Two digits behind the point; "–" where there is none.
+std::string as_percent(const std::optional<double>& percent);
+
+/// " (and 3 more)" behind the first of so many; "" where there is one.
+std::string and_more(size_t all);
+
+/// "oom: nystrom at 512 (and 3 more)" of texts by what they share.
+std::vector<std::string> first_of_each(const std::map<std::string, std::set<std::string>>& texts);
 
 /// All digits, for other programs; "" where there is none.
 std::string exact_number(const std::optional<double>& value);

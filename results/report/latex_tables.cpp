@@ -133,7 +133,7 @@ void mark_lowest(const ProfileGroup& group, const CostColumn& cost, Table& table
 }
 
 Table cost_table(const ProfileGroup& group, const CostColumn& cost) {
-  Table table{.title = "", .columns = {{"attention", Align::kLeft}}, .rows = {}, .notes = {}};
+  Table table{.columns = {{"attention", Align::kLeft}}};
   for (const int64_t length : group.lengths) table.columns.push_back({fmt::format("{}", length)});
   bool noisy = false;
   for (const auto& [name, cells] : group.rows) {

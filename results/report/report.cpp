@@ -150,16 +150,13 @@ std::vector<Table> provenance_tables(const Records& records) {
   if (!machines.empty())
     tables.push_back({.title = "Machines and software",
                       .columns = {{"machine", Align::kLeft}, {"software", Align::kLeft}},
-                      .rows = {machines.begin(), machines.end()},
-                      .notes = {}});
+                      .rows = {machines.begin(), machines.end()}});
   return tables;
 }
 
 Table bad_files_table(const Records& records) {
   Table bad{.title = "Files left out, or in part",
-            .columns = {{"file", Align::kLeft}, {"reason", Align::kLeft}},
-            .rows = {},
-            .notes = {}};
+            .columns = {{"file", Align::kLeft}, {"reason", Align::kLeft}}};
   for (const BadFile& file : records.bad) bad.rows.push_back({file.path, file.reason});
   return bad;
 }
@@ -174,8 +171,7 @@ ReportTables report_tables(const Records& records) {
                       .cost = memory_time_tables(records.profiles),
                       .detail = profile_tables(records.profiles),
                       .where = where_detail_tables(records.where, kMostOpsShown),
-                      .fidelity = fidelity_tables(records.fidelity),
-                      .notes = {}};
+                      .fidelity = fidelity_tables(records.fidelity)};
   for (Table& table : difference_tables(records.results))
     tables.differences.push_back(std::move(table));
   if (!records.results.empty()) tables.regimes = other_regime_tables();

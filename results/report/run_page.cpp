@@ -20,8 +20,7 @@ constexpr size_t kMostBytes = 1500;  // of a sample shown
 constexpr int64_t kPictureWidth = 192;
 
 Table facts(const char* title, const std::vector<std::pair<std::string, std::string>>& rows) {
-  Table table{
-      .title = title, .columns = {{"", Align::kLeft}, {"", Align::kLeft}}, .rows = {}, .notes = {}};
+  Table table{.title = title, .columns = {{"", Align::kLeft}, {"", Align::kLeft}}};
   for (const auto& [key, value] : rows) {
     if (!value.empty()) table.rows.push_back({key, value});
   }
@@ -109,10 +108,9 @@ Table result_table(const Result& r) {
 }
 
 Table length_table(const Accuracy& test) {
-  Table table{.title = "Test accuracy by length",
-              .columns = {{"tokens, cut ones as kept", Align::kLeft}, {"examples"}, {"accuracy %"}},
-              .rows = {},
-              .notes = {}};
+  Table table{
+      .title = "Test accuracy by length",
+      .columns = {{"tokens, cut ones as kept", Align::kLeft}, {"examples"}, {"accuracy %"}}};
   for (const LengthAccuracy& bucket : test.by_length) {
     table.rows.push_back({fmt::format("{} to {}", bucket.from, bucket.to),
                           fmt::format("{}", bucket.count),

@@ -68,9 +68,7 @@ Table selfcheck_table(std::span<const Selfcheck> records) {
                           {"in", Align::kLeft},
                           {"core ms"},
                           {"core training ms"},
-                          {"step ms"}},
-              .rows = {},
-              .notes = {}};
+                          {"step ms"}}};
   std::vector<std::string> order;
   std::map<std::string, SelfcheckRow> rows;
   std::map<std::string, int64_t> skipped;  // reason -> checks

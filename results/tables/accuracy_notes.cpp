@@ -56,11 +56,7 @@ void note_failures(const RecipeGroup& group, std::vector<std::string>& notes) {
       reasons[to_string(r->status)].insert(
           fmt::format("{} on {}, seed {}: {}", name, r->task, r->seed, r->reason));
   }
-  for (const auto& [status, all] : reasons) {
-    notes.push_back(
-        fmt::format("{}: {}{}", status, *all.begin(),
-                    all.size() > 1 ? fmt::format(" (and {} more)", all.size() - 1) : ""));
-  }
+  for (std::string& line : first_of_each(reasons)) notes.push_back(std::move(line));
 }
 
 // Which rows are not distinguishable from the best of a task.

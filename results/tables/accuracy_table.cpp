@@ -15,10 +15,6 @@
 namespace lra {
 namespace {
 
-std::string percent_text(std::optional<double> percent) {
-  return percent ? fmt::format("{:.2f}", *percent) : "–";
-}
-
 bool is_warning(const std::string& note) { return note.starts_with("WARNING"); }
 
 // An average over all tasks, "" where a task is missing.
@@ -90,14 +86,14 @@ class AccuracyRows {
     for (const std::string& task : tasks_) {
       const std::optional<double> value =
           group_.has_other_data(task) ? std::nullopt : reference.accuracy->value(task, attention);
-      row.push_back(percent_text(value));
+      row.push_back(as_percent(value));
       if (value) ++values;
     }
     if (values == 0) return;
     // As printed: of all tasks of the paper, or of none.
     const bool all = values == tasks_.size() && values == reference.accuracy->tasks.size();
     if (tasks_.size() > 1)
-      row.push_back(percent_text(all ? reference.accuracy->row(attention)->average : std::nullopt));
+      row.push_back(as_percent(all ? reference.accuracy->row(attention)->average : std::nullopt));
     table_.rows.push_back(std::move(row));
   }
 
@@ -107,7 +103,7 @@ class AccuracyRows {
     for (const std::string& task : tasks_) {
       const std::optional<double> percent = baseline_of(group_, task).*which;
       any |= percent.has_value();
-      row.push_back(percent_text(percent));
+      row.push_back(as_percent(percent));
     }
     if (any) table_.rows.push_back(std::move(row));
   }
@@ -143,9 +139,7 @@ std::vector<Table> accuracy_tables(std::span<const Result> results,
     const std::vector<std::string> tasks = task_order(group, references);
     const Published* reference = nearest(group, references);
     Table table{.title = "Accuracy: " + recipe_title(group),
-                .columns = {{"attention", Align::kLeft}},
-                .rows = {},
-                .notes = {}};
+                .columns = {{"attention", Align::kLeft}}};
     const bool mixed = !group.synthetic.empty() && group.synthetic.size() < tasks.size();
     for (const std::string& task : tasks) {
       const bool stand_in = mixed && group.synthetic.contains(task);

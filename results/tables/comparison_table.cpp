@@ -21,9 +21,7 @@ Table counts_table(const RunComparison& c) {
   const PairedCounts& counts = *c.counts;
   const int64_t all = counts.both + counts.only_a + counts.only_b + counts.neither;
   Table table{.title = "Test examples by who predicted them rightly",
-              .columns = {{"predicted rightly by", Align::kLeft}, {"examples"}, {"%"}},
-              .rows = {},
-              .notes = {}};
+              .columns = {{"predicted rightly by", Align::kLeft}, {"examples"}, {"%"}}};
   const auto row = [&](const std::string& who, int64_t count) {
     table.rows.push_back({who, fmt::format("{}", count),
                           percent_text(static_cast<double>(count) / static_cast<double>(all))});
@@ -41,7 +39,6 @@ Table counts_table(const RunComparison& c) {
 std::vector<Table> comparison_tables(const RunComparison& c) {
   Table table{.title = fmt::format("{}: {}", c.task, c.recipe),
               .columns = {{"", Align::kLeft}, {c.a.name}, {c.b.name}, {"first - second"}},
-              .rows = {},
               .notes = c.notes};
   const auto interval = [](const stats::Interval& ci, const char* form) {
     return fmt::format(fmt::runtime(form), 100 * ci.low, 100 * ci.high);

@@ -51,7 +51,6 @@ std::vector<Table> difference_tables(std::span<const Result> results,
                             {"p"},
                             {"p (Holm)"},
                             {"verdict", Align::kLeft}},
-                .rows = {},
                 .notes = {fmt::format(
                     "differences in percentage points, tested at {:g} %; intervals: paired "
                     "bootstrap of single runs' predictions, where they differ on {} examples or "
@@ -96,9 +95,7 @@ std::vector<Table> published_difference_tables(std::span<const Result> results,
                             {"here %"},
                             {"published %"},
                             {"difference"},
-                            {"published is", Align::kLeft}},
-                .rows = {},
-                .notes = {}};
+                            {"published is", Align::kLeft}}};
     note_beside(*reference, group.protocol, table.notes);
     note_released_forms(*reference, group.results, table.notes);
     table.notes.emplace_back(

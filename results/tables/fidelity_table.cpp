@@ -49,19 +49,13 @@ std::vector<std::string> reasons(const FidelityGroup& group) {
         f->budget.empty() ? "" : fmt::format(" at {}={}", f->budget, f->budget_value);
     texts[to_string(f->status)].insert(f->attention.label + budget + ": " + f->reason);
   }
-  std::vector<std::string> notes;
-  for (const auto& [status, found] : texts) {
-    notes.push_back(
-        fmt::format("{}: {}{}", status, *found.begin(),
-                    found.size() > 1 ? fmt::format(" (and {} more)", found.size() - 1) : ""));
-  }
-  return notes;
+  return first_of_each(texts);
 }
 
 // A table of the rows for which `text` has something to say in some cell.
 template <class Text>
 Table budget_table(const FidelityGroup& group, const std::string& title, const Text& text) {
-  Table table{.title = title, .columns = {{"attention", Align::kLeft}}, .rows = {}, .notes = {}};
+  Table table{.title = title, .columns = {{"attention", Align::kLeft}}};
   const std::vector<int64_t> abbreviated = shown_values(group);
   if (group.has_fixed) table.columns.push_back({"no budget"});
   for (const int64_t value : abbreviated)

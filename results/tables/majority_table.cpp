@@ -19,9 +19,7 @@ std::vector<Table> majority_tables(std::span<const Result> results) {
                             {"run", Align::kLeft},
                             {"steps"},
                             {"dev %"},
-                            {"most frequent label of dev %"}},
-                .rows = {},
-                .notes = {}};
+                            {"most frequent label of dev %"}}};
     const auto names = row_names(group);
     for (const Result* r : group.results) {
       if (!r->never_left_majority()) continue;

@@ -80,8 +80,7 @@ void add_compared(const Profile& old, const Profile& now, double tolerance,
 
 // "standard at 512 (and 3 more)"; "" of none.
 std::string first_of(const std::vector<std::string>& names) {
-  if (names.empty()) return "";
-  return names.size() == 1 ? names[0] : fmt::format("{} (and {} more)", names[0], names.size() - 1);
+  return names.empty() ? "" : names[0] + and_more(names.size());
 }
 
 std::string cell_name(const Profile& p) { return fmt::format("{} at {}", row_name(p), p.length); }
@@ -167,7 +166,6 @@ Comparison compare_profiles(std::span<const Profile> before, std::span<const Pro
                   {"ratio [95 % interval]"},
                   {"memory ratio"},
                   {"verdict", Align::kLeft}},
-      .rows = {},
       .notes = {fmt::format(
           "slower (faster): the ratio's whole interval is beyond {:g} % of change; same: within "
           "it; ambiguous: neither, or fewer than {} samples; measure longer",

@@ -20,7 +20,6 @@ void add_table(const std::string& title, const ProfileGroup& group, const Text& 
                std::vector<std::string> notes, std::vector<Table>& tables) {
   Table table{.title = fmt::format("{}: {}", title, group.setting),
               .columns = {{"attention", Align::kLeft}},
-              .rows = {},
               .notes = std::move(notes)};
   for (const int64_t length : group.lengths) table.columns.push_back({fmt::format("{}", length)});
   for (const auto& [name, cells] : group.rows) {
@@ -147,7 +146,6 @@ void add_crossings(const ProfileGroup& group, const std::vector<std::string>& ba
   Table table{.title = fmt::format("Length from which on it costs less{}: {}", group.per_sample(),
                                    group.setting),
               .columns = {{"attention", Align::kLeft}},
-              .rows = {},
               .notes = {"between measured lengths interpolated on logarithmic axes; <=: at the "
                         "shortest measured already; >: not up to the longest at which both ran; "
                         "~: of a noisy time"}};

@@ -73,7 +73,6 @@ Table published_table(const Published& reference) {
       .title = fmt::format("Published memory and time, not comparable with the profiles here: {}",
                            cost_name(reference)),
       .columns = {{"attention", Align::kLeft}},
-      .rows = {},
       .notes = {fmt::format("a cell is {} / {} as printed: {}, on {}; {}", cost.memory_unit,
                             cost.time_unit, cost.what, cost.machine, cost_shape(cost))}};
   for (const int64_t length : cost.lengths) table.columns.push_back({fmt::format("{}", length)});
@@ -94,13 +93,7 @@ std::vector<std::string> reasons(const ProfileGroup& group) {
         texts["~ noisy"].insert(fmt::format("{} at {}: {}", name, length, p->noisy));
     }
   }
-  std::vector<std::string> notes;
-  for (const auto& [status, all] : texts) {
-    notes.push_back(
-        fmt::format("{}: {}{}", status, *all.begin(),
-                    all.size() > 1 ? fmt::format(" (and {} more)", all.size() - 1) : ""));
-  }
-  return notes;
+  return first_of_each(texts);
 }
 
 std::vector<const Profile*> cells_of(const ProfileGroup& group) {
@@ -221,7 +214,6 @@ std::vector<Table> memory_time_tables(std::span<const Profile> profiles,
     Table table{
         .title = "Memory and time per length: " + group.setting,
         .columns = {{"attention", Align::kLeft}},
-        .rows = {},
         .notes = {fmt::format(
             "a cell is MiB / ms: peak of live tensors above inputs and weights, and median time; "
             "growth{}: exponents of a log-log fit over the row's lengths with 95 % intervals "

@@ -10,10 +10,6 @@
 namespace lra {
 namespace {
 
-std::string as_percent(const std::optional<double>& percent) {
-  return percent ? fmt::format("{:.2f}", *percent) : "–";
-}
-
 // The tasks that some papers leave out, Path-X: an average is of nothing without saying whether
 // they are in it.
 const std::vector<std::string>& optional_tasks() {
@@ -109,9 +105,7 @@ std::vector<Table> other_regime_tables(std::span<const Published> references) {
     Table table{.title = fmt::format("Published accuracies of the regime \"{}\", which no run here "
                                      "follows: no intervals, not comparable",
                                      regime),
-                .columns = {{"model", Align::kLeft}},
-                .rows = {},
-                .notes = {}};
+                .columns = {{"model", Align::kLeft}}};
     std::vector<std::string> tasks;
     for (const Published& reference : references) {
       if (!stands_apart(reference, regime)) continue;

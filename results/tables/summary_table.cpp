@@ -185,8 +185,7 @@ class Summary {
 }  // namespace
 
 Table summary_table(const Records& records) {
-  Table table{
-      .title = "", .columns = {{"", Align::kLeft}, {"", Align::kLeft}}, .rows = {}, .notes = {}};
+  Table table{.title = "", .columns = {{"", Align::kLeft}, {"", Align::kLeft}}};
   Summary summary(table);
   const std::vector<RecipeGroup> groups = group_by_recipe(records.results);
   summary.add_records(records, groups);

@@ -147,9 +147,7 @@ std::vector<MachineCosts> machine_costs(const RecipeGroup& group) {
   }
   std::vector<MachineCosts> all;
   for (const auto& [machine, rows] : machines) {
-    all.push_back({.title = fmt::format("Training cost: {}, on {}", recipe_title(group), machine),
-                   .rows = {},
-                   .notes = {}});
+    all.push_back({.title = fmt::format("Training cost: {}, on {}", recipe_title(group), machine)});
     std::vector<const Result*> runs;
     for (const auto& [key, members] : rows) {
       all.back().rows.push_back(row_of_runs(key.first, key.second, members));
@@ -169,7 +167,6 @@ std::vector<Table> training_tables(std::span<const Result> results) {
       Table table{
           .title = machine.title,
           .columns = cost_columns(),
-          .rows = {},
           .notes = {"medians over the seeds; peak memory is the highest sum of live tensor bytes"}};
       if (!group.synthetic.empty())
         table.notes.push_back(
@@ -195,8 +192,7 @@ std::vector<Table> training_tables(std::span<const Result> results) {
 }
 
 Table training_long(std::span<const Result> results) {
-  Table all{
-      .title = "Training cost", .columns = {{"setting", Align::kLeft}}, .rows = {}, .notes = {}};
+  Table all{.title = "Training cost", .columns = {{"setting", Align::kLeft}}};
   std::ranges::copy(cost_columns(), std::back_inserter(all.columns));
   all.columns.push_back({"noisy"});
   all.columns.push_back({"recipe"});

@@ -47,8 +47,7 @@ SetupMarks where_marks(const Where& record) {
 }
 
 WhereGroup where_group(const std::vector<const Where*>& records, const SetupGroup& same) {
-  WhereGroup group{
-      .setting = where_setting(*records.front(), same), .notes = same.notes, .rows = {}};
+  WhereGroup group{.setting = where_setting(*records.front(), same), .notes = same.notes};
   std::map<std::string, int> times;  // by label
   for (const Where* record : records) {
     const std::string& label = record->attention.label;

@@ -33,9 +33,7 @@ Table sums_table(const std::string& title, const std::string& header, const Wher
   std::ranges::stable_sort(sorted,
                            [](const auto& a, const auto& b) { return a.second > b.second; });
   Table table{.title = title,
-              .columns = {{header, Align::kLeft}, {"ms"}, {"share"}, {"", Align::kLeft}},
-              .rows = {},
-              .notes = {}};
+              .columns = {{header, Align::kLeft}, {"ms"}, {"share"}, {"", Align::kLeft}}};
   for (const auto& [name, ms] : sorted) {
     const double share = share_of_step(ms, record);
     table.rows.push_back({name, short_number(ms), share_text(share), bar(share)});
@@ -74,9 +72,7 @@ Table where_ops_table(const std::string& title, const Where& record, size_t most
                           {"share"},
                           {"GFLOP/s"},
                           {"GB/s"},
-                          {"of roofline"}},
-              .rows = {},
-              .notes = {}};
+                          {"of roofline"}}};
   double others = 0;
   for (size_t i = 0; i < record.ops.size(); ++i) {
     if (i < most)

@@ -121,6 +121,8 @@ TEST(HelpTest, BashCompletesCommandsOptionsAndNames) {
   EXPECT_EQ(completed("lra train --att", 2), "--attention\n");
   EXPECT_EQ(completed("lra suite plan --bud", 3), "--budget\n");
   EXPECT_EQ(completed("lra suite plan --onl", 3), "\n");
+  EXPECT_EQ(completed("lra suite submit --job", 3), "\n");
+  EXPECT_EQ(completed("lra suite submit --dev", 3), "--device\n") << "and not --devices";
   EXPECT_EQ(completed("lra suite status --ta", 3), "\n");
   EXPECT_EQ(completed("lra suite status --ou", 3), "--out\n");
   EXPECT_EQ(completed("lra train --attention nys", 3), "nystrom\n");

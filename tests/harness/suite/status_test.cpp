@@ -141,9 +141,10 @@ TEST_F(SuiteStatusTest, WatchesToTheEndAndNamesWhatFailed) {
 }
 
 TEST_F(SuiteStatusTest, SaysWhatItCannotRead) {
-  const ProgramResult none = run_program({"suite", "status", "--out", out("no").string()});
+  const ProgramResult none = run_program({"suite", "status", "--out", out("a b").string()});
   EXPECT_EQ(none.status, 1);
   EXPECT_TRUE(contains(none.err, "holds no suite (no suite.json)")) << none.err;
+  EXPECT_TRUE(contains(none.err, "--out '" + out("a b").string() + "' makes one")) << none.err;
   EXPECT_TRUE(contains(run_program({"suite", "status"}).err, "--out is required"));
   fs::create_directories(out("bad"));
   write_file(out("bad") / kSuiteFile, R"({"schema": "lra.suite/1", "cells": [], "runs": 3})");
