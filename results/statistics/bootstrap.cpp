@@ -36,12 +36,14 @@ size_t below(size_t count, BootstrapRandom& random) {
 class Samples {
  public:
   explicit Samples(std::span<const double> samples)
-      : sorted_(samples.begin(), samples.end()), ranks_(samples.size()), counts_(samples.size()) {
+      : ranks_(samples.size()), counts_(samples.size()) {
     std::vector<size_t> order(samples.size());
     std::iota(order.begin(), order.end(), 0);
     std::ranges::sort(order, {}, [&](size_t i) { return samples[i]; });
-    for (size_t rank = 0; rank < order.size(); ++rank) ranks_[order[rank]] = rank;
-    std::ranges::sort(sorted_);
+    for (const size_t i : order) {
+      ranks_[i] = sorted_.size();
+      sorted_.push_back(samples[i]);
+    }
   }
 
   double median() const {
