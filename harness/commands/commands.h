@@ -69,7 +69,8 @@ std::vector<std::string> settings_meant(const std::string& option, const std::st
 /// Throws UsageError where --out names no .jsonl file, or none at all.
 void check_jsonl_out(const std::string& out);
 
-/// stop_at_signals() and outlive_readers(), of a command whose work is in files.
+/// stop_at_signals() and outlive_readers(), of a command whose work is in files: it goes on where
+/// nobody reads its output.
 void begin_work_in_files();
 
 /// A table on standard output, as wide as the terminal or as `--wide` says.

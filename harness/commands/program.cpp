@@ -208,6 +208,11 @@ std::string version_line() {
 
 }  // namespace
 
+void begin_work_in_files() {
+  host::stop_at_signals();
+  host::outlive_readers();
+}
+
 int run_program(int argc, char** argv) {
   host::flush_denormals();  // before there are threads
   host::keep_float32();

@@ -9,7 +9,6 @@
 
 #include "attention_variants/base/text.h"
 #include "harness/commands/commands.h"
-#include "harness/host/signals.h"
 
 namespace lra {
 namespace {
@@ -132,11 +131,6 @@ void check_jsonl_out(const std::string& out) {
   if (out.empty()) throw UsageError("--out is required: the JSONL file to write");
   if (!out.ends_with(".jsonl"))
     throw UsageError("--out should name a .jsonl file, not '" + out + "'");
-}
-
-void begin_work_in_files() {
-  host::stop_at_signals();
-  host::outlive_readers();
 }
 
 void add_contract_options(CLI::App& command, ContractCheck& check) {
