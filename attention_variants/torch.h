@@ -7,7 +7,6 @@
 #include <torch/fft.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/init.h>
-#include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>

@@ -10,7 +10,7 @@ if(top STREQUAL source)  # and not a folder of another project's checkout
   execute_process(COMMAND ${git} describe --always --dirty --abbrev=12 --exclude=* OUTPUT_VARIABLE commit ERROR_QUIET
                   OUTPUT_STRIP_TRAILING_WHITESPACE)
 endif()
-set(text "#include \"harness/host/runtime.h\"\nnamespace lra::host {\nconst char* source_commit() { return \"${commit}\"; }\n}  // namespace lra::host\n")
+set(text "namespace lra::host {\nconst char* source_commit();  // harness/host/runtime.h, without LibTorch's headers\nconst char* source_commit() { return \"${commit}\"; }\n}  // namespace lra::host\n")
 set(held "")
 if(EXISTS ${OUT})
   file(READ ${OUT} held)

@@ -1,5 +1,6 @@
 """`python3 -m lra`: the program's command line."""
 
+import gc
 import os
 import signal
 import sys
@@ -19,6 +20,8 @@ def main() -> int:
         return 1
     except KeyboardInterrupt:
         return 130
+    # What torch is made of lives to the end; collections, those at the end above all, would look through it.
+    gc.freeze()
     # Python's own handler would interrupt a user's code alone, and the program would go on.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     # What a module prints must not stand within a table or JSON.

@@ -1,6 +1,8 @@
 // What blocks are made of: steps over rows [B,L,D].
 #pragma once
 
+#include <torch/nn/modules/activation.h>
+
 #include <cstdint>
 #include <span>
 
