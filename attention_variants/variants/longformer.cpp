@@ -64,8 +64,11 @@ struct Layout {
 Layout lay_out(const LongformerOptions& options, int64_t length) {
   const int64_t half = options.window / 2;
   const int64_t block = std::min(std::clamp<int64_t>(half, 16, 128), length);
-  // At least `half` absent rows follow each sample, so that no stretch reaches into the next one.
-  return {half, block, ops::reference::block_count(length + half, block)};
+  // So many absent rows follow each sample that no stretch has rows of two: what is NaN in one
+  // would reach the other, times a weight of zero.
+  return {
+      half, block,
+      ops::reference::block_count(length + half, block) + ops::reference::block_count(half, block)};
 }
 
 // Which of the keys of its stretch each query of a block sees, [block,block + 2 half] bool.
@@ -131,11 +134,13 @@ class LongformerAttention : public ProjectedAttention {
           context_.kernels,
           {q, k, v, mask, mask, {.dropout = options_.dropout, .training = is_training()}});
     }
-    if (options_.dropout > 0 && is_training()) return by_bands(q, k, v, mask);
+    if (drops() && q.size(0) > 0) return by_bands(q, k, v, mask);
     return ops::block_sparse_attention(
         context_.kernels, {q, k, v, mask, [&] { return ops::Patterns{pattern(length)}; },
                            [&] { return by_bands(q, k, v, mask); }});
   }
+
+  bool drops() const { return options_.dropout > 0 && is_training(); }
 
   // Of `rows` heads, without global tokens.
   int64_t by_bands_bytes(int64_t rows, int64_t length, int64_t element_size) const {
@@ -210,15 +215,19 @@ class LongformerAttention : public ProjectedAttention {
     const torch::Tensor none = torch::zeros({1, 1, 1}, q.options()), one = torch::ones_like(none);
     const torch::Tensor absent = none.masked_fill(mask.logical_not().unsqueeze(-1),
                                                   ops::reference::kAbsentLogit);  // [B,N,1]
-    torch::Tensor in_band = absent;
-    if (g > 0) {  // the band leaves the global tokens out: each pair counts once
-      in_band = absent.clone();
-      in_band.narrow(1, 0, g).fill_(ops::reference::kAbsentLogit);
-    }
+    const torch::Tensor in_band = absent.clone();
+    // The band leaves the global tokens out: each pair counts once.
+    in_band.narrow(1, 0, g).fill_(ops::reference::kAbsentLogit);
+    // Blocks with queries alone, where stretches are copied in any case.
+    const int64_t used = drops() ? ops::reference::block_count(length, block) : count;
+    const auto of_used = [&, count = count](const torch::Tensor& all) {  // [B*used,..]
+      return used == count ? all
+                           : all.unflatten(0, {batch, count}).narrow(1, 0, used).flatten(0, 1);
+    };
     const torch::Tensor queries =
-        flat(q, 0, 1, one).view({batch * count, block, heads, width}).transpose(1, 2);
-    const auto stretches = [&](const torch::Tensor& all) {  // a view [B*count,H,span,width]
-      return all.unfold(0, span, block).transpose(2, 3);
+        of_used(flat(q, 0, 1, one).view({batch * count, block, heads, width}).transpose(1, 2));
+    const auto stretches = [&](const torch::Tensor& all) {  // a view, or not: [B*used,H,span,width]
+      return of_used(all.unfold(0, span, block).transpose(2, 3));
     };
     torch::Tensor keys = stretches(flat(k, half, ops::reference::kAbsentLogit, in_band)),
                   values = stretches(flat(v, half, 0, none));
@@ -233,8 +242,8 @@ class LongformerAttention : public ProjectedAttention {
                         none.unsqueeze(0).expand({batch, heads, g, width - d - 1})},
                        3);  // [B,H,g,width]
         const torch::Tensor each =
-            first.unsqueeze(1).expand({batch, count, heads, g, width}).flatten(0, 1);
-        return torch::cat({each, others}, 2);  // [B*count,H,g+span,width]
+            first.unsqueeze(1).expand({batch, used, heads, g, width}).flatten(0, 1);
+        return torch::cat({each, others}, 2);  // [B*used,H,g+span,width]
       };
       keys = with_global(k, absent.narrow(1, 0, g), keys);
       values = with_global(v, none, values);
@@ -249,7 +258,7 @@ class LongformerAttention : public ProjectedAttention {
                                 const torch::Tensor& v, const torch::Tensor& seen,
                                 int64_t d) const {
     const double scale = 1 / std::sqrt(static_cast<double>(d));
-    if (options_.dropout == 0 || !is_training()) {
+    if (!drops()) {
       return at::scaled_dot_product_attention(q, k, v, seen.unsqueeze(0).unsqueeze(0),
                                               /*dropout_p=*/0, /*is_causal=*/false, scale);
     }

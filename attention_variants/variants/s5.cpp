@@ -46,7 +46,7 @@ struct S5Options {
     f("clip_eigs", clip_eigs);
   }
   void settle() const {
-    if (state % (2 * blocks) != 0) {
+    if (blocks > state || state % (2 * blocks) != 0) {
       throw UsageError(
           fmt::format("attention s5: state should be a multiple of twice the blocks {}, not {}",
                       blocks, state));

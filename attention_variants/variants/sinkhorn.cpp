@@ -165,7 +165,7 @@ class SinkhornAttention : public ProjectedAttention {
   }
 
  private:
-  int64_t blocks(int64_t length) const { return (length + options_.block - 1) / options_.block; }
+  int64_t blocks(int64_t length) const { return (length - 1) / options_.block + 1; }
   // A block alone ends with the inputs.
   int64_t block_of(int64_t length) const { return std::min(options_.block, length); }
 

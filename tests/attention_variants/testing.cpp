@@ -2,6 +2,7 @@
 
 #include <c10/core/CPUAllocator.h>
 
+#include <limits>
 #include <mutex>
 #include <unordered_map>
 
@@ -67,6 +68,26 @@ int64_t peak_bytes(const std::function<void()>& work) {
   const int64_t start = counting->restart();
   work();
   return counting->peak() - start;
+}
+
+void expect_nan_stays_in_its_sample(const std::string& spec, int64_t length) {
+  for (const auto type : {torch::kFloat, torch::kDouble}) {
+    const auto attention = make(spec, type);
+    attention->train();
+    for (const int64_t place : {int64_t{0}, length - 1}) {
+      Inputs in = make_inputs({length, length, length}, length, type);
+      for (torch::Tensor* t : {&in.q, &in.k, &in.v}) {
+        t->select(0, 1).select(1, place).fill_(std::numeric_limits<double>::quiet_NaN());
+        t->set_requires_grad(true);
+      }
+      const torch::Tensor out = attend(*attention, in);
+      out.sum().backward();
+      for (const torch::Tensor& found : {out, in.q.grad(), in.k.grad(), in.v.grad()}) {
+        EXPECT_TRUE(finite(found[0]) && finite(found[2]))
+            << spec << ", N = " << length << ", position " << place << " in " << type;
+      }
+    }
+  }
 }
 
 int64_t attend_peak(const std::string& spec, const AttentionContext& context, int64_t batch,

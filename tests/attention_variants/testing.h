@@ -114,6 +114,10 @@ inline double difference(const torch::Tensor& a, const torch::Tensor& b) {
 
 inline bool finite(const torch::Tensor& t) { return torch::isfinite(t).all().item<bool>(); }
 
+/// NaN at the first or the last position of the second of three samples reaches no other one,
+/// neither its result nor its gradients.
+void expect_nan_stays_in_its_sample(const std::string& spec, int64_t length);
+
 /// Highest sum of live tensor bytes above the start while `work` runs, counted at the CPU
 /// allocator.
 int64_t peak_bytes(const std::function<void()>& work);

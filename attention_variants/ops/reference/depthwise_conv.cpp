@@ -16,9 +16,10 @@ namespace {
 
 constexpr int64_t kConvBlock = 64;  // T
 
-// The sequences of a batch laid end to end, each in a slot that is a whole number of blocks and
-// ends in at least K - 1 zeros, so that one run of blocks covers them all and no window sees two
-// sequences' values.
+// The sequences of a batch laid end to end, each in a slot that is a whole number of blocks, so
+// that one run of blocks covers them all. At least K - 1 rows follow the last block with outputs,
+// so that its window sees no other sequence's values: NaN there would reach it, times a zero of the
+// band.
 struct Slots {
   torch::Tensor data;  // [H, B*slot + K - 1, d]
   int64_t slot = 0;    // rows of one sequence
@@ -26,7 +27,8 @@ struct Slots {
 };
 
 int64_t slot_rows(int64_t length, int64_t kernel) {
-  return (length + kernel - 1 + kConvBlock - 1) / kConvBlock * kConvBlock;
+  const auto whole = [](int64_t rows) { return (rows + kConvBlock - 1) / kConvBlock * kConvBlock; };
+  return whole(whole(length) + kernel - 1);
 }
 
 Slots lay_out(const torch::Tensor& x, int64_t kernel, int64_t left) {

@@ -15,12 +15,14 @@ torch::Tensor as_complex(const torch::Tensor& x) {
 torch::Tensor scan(const torch::Tensor& v, const torch::Tensor& transition) {
   torch::Tensor x = v, power = transition;
   const int64_t length = v.size(1);
-  for (int64_t step = 1; step < length; step *= 2) {
+  int64_t step = 1;
+  do {  // of one position too, so that the transition has a gradient: zero
     const torch::Tensor later =
         x.narrow(1, step, length - step) + power * x.narrow(1, 0, length - step);
     x = torch::cat({x.narrow(1, 0, step), later}, 1);
     power = power * power;
-  }
+    step *= 2;
+  } while (step < length);
   return x;
 }
 

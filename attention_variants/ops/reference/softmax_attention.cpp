@@ -34,8 +34,8 @@ torch::Tensor attend_per_sample(const torch::Tensor& q, const torch::Tensor& k,
     const auto real = [length](const torch::Tensor& x) {
       return x.narrow(1, 0, length).unsqueeze(0);
     };
-    torch::Tensor one = real(qs[b]);  // [1,H,length,d]; without a token there is no row
-    if (length > 0) one = at::scaled_dot_product_attention(one, real(ks[b]), real(vs[b]));
+    const torch::Tensor one =  // [1,H,length,d]; without a token there is no row
+        at::scaled_dot_product_attention(real(qs[b]), real(ks[b]), real(vs[b]));
     out.push_back(at::constant_pad_nd(one.squeeze(0), {0, 0, 0, padded - length}));
   }
   return torch::stack(out);

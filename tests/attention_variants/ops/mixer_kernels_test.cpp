@@ -17,12 +17,8 @@ Tensors results(const Tensors& given, const torch::Tensor& gradient, torch::Scal
   Tensors leaves;
   for (const torch::Tensor& t : given) leaves.push_back(t.to(type).detach().requires_grad_());
   const torch::Tensor out = call(leaves);
-  Tensors all = torch::autograd::grad({out}, leaves, {gradient.to(type)}, std::nullopt,
-                                      /*create_graph=*/false, /*allow_unused=*/true);
-  // Of one position the transition has no part in anything.
-  for (size_t i = 0; i < all.size(); ++i) {
-    if (!all[i].defined()) all[i] = torch::zeros_like(leaves[i]);
-  }
+  // Each is defined, that of a transition too where one position does not read it.
+  Tensors all = torch::autograd::grad({out}, leaves, {gradient.to(type)});
   all.insert(all.begin(), out.detach());
   return all;
 }

@@ -75,6 +75,21 @@ TEST(Longformer, HugePaddingChangesNothing) {
   EXPECT_EQ(change_by_huge_padding(*make(longformer_spec(4, 3)), 29), 0);
 }
 
+TEST(Longformer, NanStaysInItsSample) {
+  for (const int64_t n : {41, 48}) {
+    for (const char* options :
+         {"window=8", "window=8,dropout=0.2", "window=40,global_tokens=2,dropout=0.2"})
+      expect_nan_stays_in_its_sample("longformer[" + std::string(options) + "]", n);
+  }
+}
+
+TEST(Longformer, TakesNoSampleWithADropout) {
+  const auto attention = make("longformer[window=8,dropout=0.2]");
+  attention->train();
+  const Inputs none = make_inputs({}, 41);
+  EXPECT_EQ(attend(*attention, none).sizes(), none.q.sizes());
+}
+
 TEST(Longformer, MemoryGrowsWithN) {
   for (const char* name : {"longformer", "longformer[window=64,global_tokens=8]"}) {
     for (const bool training : {false, true}) EXPECT_LT(memory_growth(name, training), 2.2);

@@ -175,6 +175,11 @@ int64_t nystrom_peak(int64_t n, bool training) {
                      training);
 }
 
+// Blocks of 64 positions: samples end well within one.
+TEST(Nystrom, NanStaysInItsSample) {
+  for (const int64_t n : {5, 20}) expect_nan_stays_in_its_sample("nystrom[num_landmarks=8]", n);
+}
+
 TEST(Nystrom, HoldsNoMatrixOverPositions) {
   // Twice the positions: what grows with N is what may hold an N x m product; m x m products do not
   // grow.

@@ -106,7 +106,8 @@ TEST(S5, RefusesWhatDoesNotFit) {
 }
 
 TEST(S5, OptionsThatContradictEachOtherAreRefusedBeforeAnyWork) {
-  expect_refused_options({"s5[state=6,blocks=2]", "s5[dt_min=0.2]"});
+  expect_refused_options(
+      {"s5[state=6,blocks=2]", "s5[blocks=9223372036854775807]", "s5[dt_min=0.2]"});
 }
 
 TEST(S5, NamesItsSlowParameters) { expect_slow_parameters_exist("s5"); }

@@ -97,7 +97,8 @@ TEST(Sinkhorn, EqualsTheFormulaWithItsGradients) {
 
 // One block that is longer than the inputs is as long as they are.
 TEST(Sinkhorn, ABlockEndsWithTheInputs) {
-  const auto longer = make("sinkhorn[block=1000000]"), exact = make("sinkhorn[block=64]");
+  const auto longer = make("sinkhorn[block=9223372036854775807]"),
+             exact = make("sinkhorn[block=64]");
   const Inputs in = make_inputs({29, 7, 0}, 29);
   EXPECT_EQ(difference(attend(*longer, in), attend(*exact, in)), 0);
   EXPECT_EQ(longer->flops(3, 29), exact->flops(3, 29));

@@ -45,6 +45,18 @@ TEST(Standard, PaddingInFrontAndBetweenIsPaddingToo) {
             1e-12);
 }
 
+TEST(Standard, OfABatchOfPaddingAloneTheGradientsAreZero) {
+  for (const auto type : {torch::kFloat, torch::kDouble}) {
+    Inputs in = make_inputs({0, 0}, 5, type);
+    for (torch::Tensor* t : {&in.q, &in.k, &in.v}) t->set_requires_grad(true);
+    const torch::Tensor out = attend(*make("standard", type), in);
+    for (const torch::Tensor& gradient :
+         torch::autograd::grad({out.sum()}, {in.q, in.k, in.v}, {}, /*retain_graph=*/std::nullopt,
+                               /*create_graph=*/false, /*allow_unused=*/true))
+      EXPECT_TRUE(gradient.defined() && gradient.eq(0).all().item<bool>()) << type;
+  }
+}
+
 TEST(Standard, FusedHoldsLittleMoreForAPaddedBatch) {
   const auto attention = make("standard", torch::kFloat, kStandardContext);
   const auto peak = [&](const std::vector<int64_t>& lengths) {
