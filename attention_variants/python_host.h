@@ -32,6 +32,9 @@ class PythonHost {
   virtual std::unique_ptr<OutsideModule> make(const json& options,
                                               const AttentionContext& context) = 0;
 
+  /// Whether the class says that the samples of a batch depend on each other. Throws as check().
+  virtual bool couples_batch(const json& options) = 0;
+
   /// The source that the class stands in. Throws as check().
   virtual std::string source(const json& options) = 0;
 

@@ -183,7 +183,9 @@ std::vector<const AttentionEntry*> attention_entries() {
 }
 
 std::string batch_coupling(const std::string& name, const json& options) {
-  return first_in_effect(attention_entry(name).info.couples_batch, options);
+  const AttentionEntry& entry = attention_entry(name);
+  return entry.coupling ? entry.coupling(options)
+                        : first_in_effect(entry.info.couples_batch, options);
 }
 
 std::string attention_key(const std::string& name, json options) {

@@ -100,6 +100,8 @@ struct AttentionEntry {
   std::function<json(const json&)> effective_options;  // strict check of given options; all values
   AttentionMaker make;
   std::string source_sha256 = {};  // of the user's own, built in by LRA_EXTRA_VARIANTS
+  // batch_coupling() of effective options, where what they name says it; empty: info.couples_batch.
+  std::function<std::string(const json&)> coupling = {};
 };
 
 /// Adds to the registry. Names are unique: check_registrations() reports a second registration of a
@@ -116,7 +118,7 @@ void check_registrations();
 json options_in_effect(const std::string& name, json reported);
 
 /// The option among these effective ones of a variant by which the samples of a batch depend on
-/// each other, as "init=global"; "" where there is none.
+/// each other, as "init=global", or what a class says of itself; "" where there is none.
 std::string batch_coupling(const std::string& name, const json& options);
 
 /// The option of AttentionInfo::moves_in_causal_form among them, written likewise; "" where none

@@ -61,6 +61,9 @@ AttentionEntry python_entry() {
   made.default_options = write_fields(PythonOptions{});
   made.effective_options = [](const json& given) { return needed_host(given).check(given); };
   made.make = make_python;
+  made.coupling = [](const json& given) {
+    return needed_host(given).couples_batch(given) ? "lra_couples_batch = True" : "";
+  };
   return made;
 }
 

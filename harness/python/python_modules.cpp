@@ -133,6 +133,11 @@ class Host : public PythonHost {
     });
   }
 
+  bool couples_batch(const json& options) override {
+    return with_python(
+        [&] { return functions().attr("couples_batch")(options.dump()).cast<bool>(); });
+  }
+
   std::string source(const json& options) override {
     return with_python([&] {
       return functions().attr("source")(options.dump()).cast<py::bytes>().cast<std::string>();

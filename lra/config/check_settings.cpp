@@ -266,8 +266,9 @@ void check_read(const Config& config) {
 
 void check_coupling(const Config& config) {
   const TrainingOptions& t = config.settings.training;
+  if (t.micro_batch == 0 || t.micro_batch >= t.batch) return;
   const std::string coupling = batch_coupling(config.attention.name, config.attention_options);
-  if (coupling.empty() || t.micro_batch == 0 || t.micro_batch >= t.batch) return;
+  if (coupling.empty()) return;
   throw UsageError(
       fmt::format("attention {} with {} computes with the whole batch: training.micro_batch should "
                   "be 0, not {}",

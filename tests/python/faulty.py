@@ -290,6 +290,14 @@ class BreaksPromise(Right):
         return mean.masked_fill(~mask[:, None, :, None], 0).expand_as(v).contiguous()
 
 
+class Coupled(Right):
+    lra_couples_batch = True
+
+    def forward(self, q, k, v, mask):
+        out = super().forward(q, k, v, mask)
+        return out / out.abs().amax().clamp_min(1)
+
+
 class OutOfMemory(Right):
     def forward(self, q, k, v, mask):
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")

@@ -163,6 +163,10 @@ class Refusals(unittest.TestCase):
     def test_what_a_class_says_is_known(self):
         self.refused(_modules.WrongUse, lambda: made("Misspelt"), "lra_casual says nothing", "lra_causal")
 
+    def test_a_class_says_whether_it_couples_its_batch(self):
+        self.assertTrue(_modules.couples_batch(named("Coupled")))
+        self.assertFalse(_modules.couples_batch(named("Right")))
+
     def test_an_interrupted_call_leaves_forks_allowed(self):
         attention = made("Right")
         attention._check_backward = lambda: (_ for _ in ()).throw(KeyboardInterrupt())

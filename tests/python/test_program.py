@@ -17,6 +17,16 @@ class Program(unittest.TestCase):
     def test_is_the_command_line(self):
         self.assertTrue(started([*PACKAGE, "--version"]).startswith(f"lra {lra.__version__} "))
 
+    def test_parts_of_a_batch_are_refused_to_a_class_that_couples_it(self):
+        coupled = "python:" + os.path.join(os.path.dirname(__file__), "faulty.py") + ":Coupled"
+        words = ["train", "--task", "listops", "--data", "none", "--run", "none", "--attention", coupled]
+        with self.assertRaises(AssertionError) as caught:
+            started([*PACKAGE, *words, "--set", "training.micro_batch=2"])
+        self.assertIn(
+            "lra_couples_batch = True computes with the whole batch: training.micro_batch should be 0, not 2",
+            str(caught.exception),
+        )
+
     def test_peers_are_of_the_models_that_are_theirs(self):
         peers = os.path.join(os.path.dirname(__file__), "..", "..", "harness", "profile", "peers")
         sys.path.insert(0, peers)

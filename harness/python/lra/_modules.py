@@ -27,7 +27,7 @@ from lra._settings import settings_kept
 
 NAMED = ("file", "class", "sha256", "imports_sha256")  # options that name the class; the others are keywords
 OFFERED = ("dim", "heads", "head_dim", "max_length", "dropout", "seed")
-SAID = ("lra_causal", "lra_inputs", "lra_length_invariant")  # by attributes of a class
+SAID = ("lra_causal", "lra_couples_batch", "lra_inputs", "lra_length_invariant")  # by attributes of a class
 
 _loaded: dict = {}  # (file, sha256) -> (module, modules_beside() when it was loaded)
 _kept: dict = {}  # _key() -> the module that was loaded
@@ -233,6 +233,11 @@ def check(options_json):
         options.setdefault("dropout", 0.0)
     hashes = {"imports_sha256": imports} if imports else {}
     return json.dumps({**options, "sha256": found, **hashes})
+
+
+def couples_batch(options_json):
+    """Whether the class says that the samples of a batch depend on each other."""
+    return bool(getattr(_load(json.loads(options_json))[0], "lra_couples_batch", False))
 
 
 def source(options_json):
