@@ -117,9 +117,14 @@ class Costs {
   std::map<std::string, std::pair<double, double>> sums_;
 };
 
+std::string accuracy_split(const CellStatus& cell) {
+  return !cell.accuracy ? "" : cell.state == Status::ok ? "test" : "dev";
+}
+
 std::string accuracy_text(const CellStatus& cell) {
   if (!cell.accuracy) return "";
-  return fmt::format("{:.2f}{}", 100 * *cell.accuracy, cell.state == Status::ok ? "" : " (dev)");
+  return fmt::format("{:.2f}{}", 100 * *cell.accuracy,
+                     accuracy_split(cell) == "dev" ? " (dev)" : "");
 }
 
 std::vector<std::string> row_of(const CellStatus& cell, bool queue) {
@@ -279,6 +284,7 @@ json status_json(const SuiteStatus& status) {
                               {"step", cell.step},
                               {"steps", cell.steps},
                               {"accuracy", number(cell.accuracy)},
+                              {"accuracy_of", accuracy_split(cell)},
                               {"data", cell.data},
                               {"steps_per_second", number(cell.rate)},
                               {"eta_seconds", number(cell.eta)},

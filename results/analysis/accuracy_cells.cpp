@@ -29,7 +29,7 @@ std::vector<double> AccuracyCell::percents() const {
   return values;
 }
 
-double AccuracyCell::percent() const { return stats::mean(percents()); }
+double AccuracyCell::percent() const { return stats::settled(stats::mean(percents())); }
 
 std::optional<double> AccuracyCell::sd() const {
   if (ok.size() < 2) return std::nullopt;
@@ -146,6 +146,12 @@ bool is_lone_seed(const AccuracyCells& cells, const std::string& row, const std:
     ++(cell.ok.size() == 1 ? single : several);
   }
   return several > 0 && several >= single;
+}
+
+bool has_lone_seeds(const AccuracyCells& cells) {
+  return std::ranges::any_of(cells, [&](const auto& entry) {
+    return is_lone_seed(cells, entry.first.first, entry.first.second);
+  });
 }
 
 std::vector<std::string> task_order(const RecipeGroup& group,

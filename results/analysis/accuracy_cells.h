@@ -99,6 +99,7 @@ AccuracyCells accuracy_cells(const RecipeGroup& group);
 /// which learned it, as have one: then it is never the best, as the luck of one seed would outrank
 /// means, and take their tests from them.
 bool is_lone_seed(const AccuracyCells& cells, const std::string& row, const std::string& task);
+bool has_lone_seeds(const AccuracyCells& cells);
 
 /// Task columns in the order of the first paper that has them, then by name.
 std::vector<std::string> task_order(const RecipeGroup& group,

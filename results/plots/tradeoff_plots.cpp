@@ -53,29 +53,30 @@ TradeoffCosts tradeoff_costs(const RecipeGroup& group) {
   TradeoffCosts all;
   for (const auto& [key, cell] : accuracy_cells(group)) {
     struct Costs {
-      std::vector<double> seconds, mib;
+      std::vector<double> rates, mib;
       bool noisy = false;
     };
     std::map<std::string, Costs> machines;
     for (const Result* r : cell.ok) {
-      auto& [seconds, mib, noisy] = machines[machine_setting_text(*r)];
+      auto& [rates, mib, noisy] = machines[machine_setting_text(*r)];
       noisy |= r->training.noisy();
       const auto rate = r->training.steps_per_second, peak = r->training.peak_memory_mib;
       if (rate && knows_threads(*r) && *rate > 1 / kDrawable && *rate < kDrawable)
-        seconds.push_back(1000 / *rate);
+        rates.push_back(*rate);
       if (peak && *peak > 1 / kDrawable && *peak < kDrawable) mib.push_back(*peak);
     }
     for (const auto& [machine, costs] : machines) {
       const Cost cost{.y = cell.percent(), .ci = cell.interval(), .learned = cell.learned_count()};
-      const auto place = [&](TaskCosts& of, const std::vector<double>& values, bool noisy) {
-        if (values.empty()) return;
+      const auto place = [&](TaskCosts& of, double x, bool noisy) {
         Cost& mine = of[{key.second, machine}][key.first];
         mine = cost;
-        mine.x = stats::quantile(values, 0.5);
+        mine.x = x;
         mine.noisy = noisy;
       };
-      place(all.times, costs.seconds, costs.noisy);
-      place(all.memories, costs.mib, /*noisy=*/false);
+      // Of the median rate, as tables have it: between two seeds the median time is another.
+      if (!costs.rates.empty())
+        place(all.times, 1000 / stats::quantile(costs.rates, 0.5), costs.noisy);
+      if (!costs.mib.empty()) place(all.memories, stats::quantile(costs.mib, 0.5), /*noisy=*/false);
     }
   }
   return all;

@@ -61,6 +61,7 @@ std::string mixed_programs(std::span<const Result* const> runs) {
   std::vector<std::string> mixed;
   for (const auto& [word, what] : {std::pair("torch", "torch"),
                                    {"denormals", "denormals"},
+                                   {"lra", "this program's versions"},
                                    {"commit", "this program's commits"}}) {
     std::set<std::string> values;
     for (const Result* r : runs) {

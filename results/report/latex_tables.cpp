@@ -157,17 +157,22 @@ Table cost_table(const ProfileGroup& group, const CostColumn& cost) {
 std::string accuracy_latex(std::span<const Result> results, std::span<const Published> references) {
   const std::vector<Table> exact = accuracy_tables(results, references);
   std::vector<Table> tables = accuracy_tables(results, references, IntervalText::half_width);
+  const std::vector<RecipeGroup> groups = group_by_recipe(results);
   std::string text;
   for (size_t i = 0; i < tables.size(); ++i) {
     Table& table = tables[i];
     constexpr std::string_view kBefore = "Accuracy: ";
+    const bool passed_over = has_lone_seeds(accuracy_cells(groups[i]));
     const bool stand_in = std::ranges::any_of(table.columns, [](const Column& column) {
       return column.header.ends_with(std::string(kStandInMark) + " %");
     });
-    table.title = fmt::format(
-        "Test accuracy in %, with the longer side of its 95 % interval; {}.{}{}{}",
-        table.title.substr(kBefore.size()), stand_in ? " *: stand-in data." : "",
-        table.bold.empty() ? "" : " Bold: the highest that every seed learned.", cell_signs(table));
+    table.title =
+        fmt::format("Test accuracy in %, with the longer side of its 95 % interval; {}.{}{}{}",
+                    table.title.substr(kBefore.size()), stand_in ? " *: stand-in data." : "",
+                    table.bold.empty() ? ""
+                    : passed_over ? " Bold: the highest of several seeds, all of which learned."
+                                  : " Bold: the highest that every seed learned.",
+                    cell_signs(table));
     table.notes = {exact[i].title};
     note_rows(exact[i], table.notes);
     table.notes.insert(table.notes.end(), exact[i].notes.begin(), exact[i].notes.end());

@@ -116,6 +116,8 @@ Interval seeds_interval(std::span<const double> fractions, int64_t count) {
           std::min(1.0, std::max(student.high, centre + half(wilson.high - centre)))};
 }
 
+double settled(double mean) { return std::round(mean * 1e12) / 1e12; }
+
 Estimate mean_of_independent(std::span<const Estimate> estimates) {
   if (estimates.empty()) throw std::runtime_error("a mean needs at least one estimate");
   double sum = 0, below = 0, above = 0;
@@ -125,7 +127,8 @@ Estimate mean_of_independent(std::span<const Estimate> estimates) {
     above += (one.ci95.high - one.value) * (one.ci95.high - one.value);
   }
   const auto n = static_cast<double>(estimates.size());
-  return {.value = sum / n, .ci95 = {(sum - std::sqrt(below)) / n, (sum + std::sqrt(above)) / n}};
+  return {.value = settled(sum / n),
+          .ci95 = {(sum - std::sqrt(below)) / n, (sum + std::sqrt(above)) / n}};
 }
 
 double quantile(std::span<const double> samples, double q) {

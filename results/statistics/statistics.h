@@ -42,6 +42,9 @@ Interval student_interval(std::span<const double> samples);
 /// No narrower than Student's interval over the seeds, which holds where few seeds agree by chance.
 Interval seeds_interval(std::span<const double> fractions, int64_t count);
 
+/// To 1e-12: equal sums, added up in another order, are one mean.
+double settled(double mean);
+
 /// The mean of independent estimates, with the interval that follows from theirs (MOVER: Zou and
 /// Donner 2008, after Newcombe 1998). Throws std::runtime_error without an estimate.
 Estimate mean_of_independent(std::span<const Estimate> estimates);

@@ -105,15 +105,15 @@ void note_tests(const std::vector<Standing>& all, const AccuracyCells& cells,
     if (count > 0) used.emplace_back(text);
     tests += count;
   }
-  if (tests == 0) return;
-  const bool passed_over = std::ranges::any_of(cells, [&](const auto& entry) {
-    return is_lone_seed(cells, entry.first.first, entry.first.second);
-  });
-  notes.push_back(
-      fmt::format("best: the highest mean{}; differences to it are tested at {:g} % ({}), Holm's "
-                  "correction over {}",
-                  passed_over ? " of several seeds, single ones passed over" : "",
-                  100 * kSignificance, fmt::join(used, "; "), count_text(tests, "test")));
+  const bool passed_over = has_lone_seeds(cells);
+  if (all.empty() || (tests == 0 && !passed_over)) return;
+  std::string text = "best: the highest mean";
+  if (passed_over) text += " of several seeds, single ones passed over";
+  if (tests > 0) {
+    text += fmt::format("; differences to it are tested at {:g} % ({}), Holm's correction over {}",
+                        100 * kSignificance, fmt::join(used, "; "), count_text(tests, "test"));
+  }
+  notes.push_back(text);
 }
 
 // Runs of one seed that ought to be the same.

@@ -124,7 +124,7 @@ class Summary {
     for (const auto& [cost, row] : costs) {
       if (std::abs(cost - best) <= 0.01 * best) names.push_back(row);
     }
-    return fmt::format("{}", fmt::join(names, ", "));
+    return fmt::format("{}{}", fmt::join(names, ", "), names.size() > 1 ? " (within 1 %)" : "");
   }
 
   // Of the attentions with a run that is ok on every task, all of which learned it; no lone seed.
@@ -154,6 +154,7 @@ class Summary {
     if (!names.empty()) text = fmt::format("{}: {:.2f} %", fmt::join(names, ", "), best.value);
     if (!names.empty() && alike)
       text += fmt::format(" [{:.2f}, {:.2f}]", best.ci95.low, best.ci95.high);
+    if (!names.empty() && has_lone_seeds(cells)) text += ", single seeds passed over";
     add(tasks == 1 ? "highest accuracy" : "highest average", text);
   }
 

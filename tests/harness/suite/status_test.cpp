@@ -34,10 +34,12 @@ TEST_F(SuiteStatusTest, ShowsEveryCellAsItStands) {
   const json &done = status["cells"][0], &at_work = status["cells"][1], &left = status["cells"][2];
   EXPECT_EQ(done["state"], "ok");
   EXPECT_EQ(done["accuracy"], read_json(run("s", "standard") / kResultFile)["test"]["accuracy"]);
+  EXPECT_EQ(done["accuracy_of"], "test");
   EXPECT_EQ(at_work["state"], "running");
   EXPECT_EQ(at_work["step"], 4);
   EXPECT_EQ(at_work["steps"], 12);
   EXPECT_EQ(at_work["accuracy"], 0.25);
+  EXPECT_EQ(at_work["accuracy_of"], "dev");
   EXPECT_EQ(at_work["steps_per_second"], 2.0);
   EXPECT_EQ(at_work["eta_seconds"], 4.0);
   EXPECT_EQ(at_work["by"], "process " + std::to_string(getpid()));

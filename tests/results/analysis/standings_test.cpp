@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "results/report/latex_tables.h"
 #include "results/statistics/hypothesis.h"
 #include "results/tables/accuracy_table.h"
 #include "tests/results/examples.h"
@@ -102,6 +105,13 @@ TEST(Standings, ASingleSeedBesideSeveralIsNotTheBest) {
   const Table table = accuracy_tables(results).at(0);
   ASSERT_EQ(table.bold.size(), 1u);
   EXPECT_TRUE(table.rows[table.bold.begin()->first][0].starts_with("steady")) << to_text(table);
+  // The exception is said where nothing is tested too.
+  std::erase_if(results, [](const Result& r) { return r.attention.name == "far"; });
+  const std::string untested = to_text(accuracy_tables(results).at(0));
+  EXPECT_TRUE(
+      contains(untested, "best: the highest mean of several seeds, single ones passed over"))
+      << untested;
+  EXPECT_TRUE(contains(accuracy_latex(results, {}), "Bold: the highest of several seeds"));
   // Where the other learned it by some seeds alone, or not, it stands alone.
   results = {seeded_run("lucky", 450)};
   for (uint64_t seed = 0; seed < 3; ++seed)
@@ -109,6 +119,29 @@ TEST(Standings, ASingleSeedBesideSeveralIsNotTheBest) {
   EXPECT_EQ(of(standings_of(results), "lucky").place, Place::best);
   results = {seeded_run("lucky", 450), seeded_run("low", 100, 0, 0), seeded_run("low", 101, 0, 1)};
   EXPECT_EQ(of(standings_of(results), "lucky").place, Place::best);
+}
+
+// 1208 + 1236 + 1204 = 1216 + 1207 + 1225, and their means as fractions differ by rounding.
+TEST(Standings, EqualSumsOfCountsAreOneMean) {
+  std::vector<Result> results;
+  const auto add = [&](const char* name, std::vector<int64_t> correct) {
+    for (size_t seed = 0; seed < correct.size(); ++seed) {
+      Result r = seeded_run(name, 400, 0, seed);
+      r.predictions = nullptr;
+      r.test = Accuracy{.accuracy = static_cast<double>(correct[seed]) / 2000,
+                        .correct = correct[seed],
+                        .count = 2000,
+                        .ci95 = {}};
+      results.push_back(r);
+    }
+  };
+  add("a", {1208, 1236, 1204});
+  add("b", {1216, 1207, 1225});
+  const auto all = standings_of(results);
+  EXPECT_EQ(of(all, "a").place, Place::best);
+  EXPECT_EQ(of(all, "b").difference.value(), 0);
+  EXPECT_FALSE(std::signbit(of(all, "b").difference.value()));
+  EXPECT_EQ(accuracy_tables(results).at(0).bold.size(), 2u);
 }
 
 // Three seeds a side that agree to 0.1 points, two points apart, on a test set of 200.

@@ -40,6 +40,14 @@ TEST(TradeoffPlots, ShowCostsAndTheirParetoFront) {
   EXPECT_FALSE(contains(plot_script(plots[0]), "logscale"));
 }
 
+TEST(TradeoffPlots, TakeTheMedianRateAsTablesDo) {
+  const auto plots = tradeoff_plots(
+      std::vector<Result>{plotted_run("a", 900, 10, 100), plotted_run("a", 900, 30, 100, 1),
+                          plotted_run("b", 800, 17, 100), plotted_run("b", 800, 17, 100, 1)});
+  EXPECT_EQ(plots[0].series[0].points[0][0], 50) << "ms a step, at 20 steps a second";
+  EXPECT_GT(plots[0].series[1].points[0][0], 50);
+}
+
 TEST(TradeoffPlots, RingNoisyTimes) {
   Result noisy = plotted_run("b", 800, 5, 200);
   noisy.training.others = 0.2;

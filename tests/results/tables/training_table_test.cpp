@@ -36,6 +36,9 @@ TEST(TrainingTable, SaysWhatDoesNotCompare) {
   b.software["torch"] = "2.11.0";
   a.training.evaluation_peak_memory_mib = 200;
   EXPECT_TRUE(contains(text(), "not all trained by one program: torch 2.11.0 and 2.4.0"));
+  a.software["lra"] = "0.0.3";
+  b.software["lra"] = "0.1.0";
+  EXPECT_TRUE(contains(text(), ", this program's versions 0.0.3 and 0.1.0"));
   EXPECT_TRUE(contains(text(), "peaks of some of these runs hold evaluations"));
   a.machine.processor_model = "family 25";
   b.machine.processor_model = "family 26";
